@@ -1,0 +1,3 @@
+module github.com/kerfdev/kerf
+
+go 1.27.0
