@@ -33,11 +33,14 @@ func (k Kind) String() string {
 
 // A Node is one value of a document. Nodes are read-only once built.
 type Node struct {
-	Kind   Kind
-	Line   int    // 1-based line in the file
-	Text   string // a scalar's text; for Number a JSON number, for Bool "true" or "false"
-	Fields []Field
-	Items  []*Node
+	Kind Kind
+	Line int    // 1-based line in the file
+	Text string // a scalar's text; for Number a JSON number, for Bool "true" or "false"
+	// TextLine is the line on which the text of a block scalar starts, below
+	// the line of its key; 0 for every other value, whose text is all on Line.
+	TextLine int
+	Fields   []Field
+	Items    []*Node
 }
 
 // A Field is one key of a Map with its value; a key may stand more than once.
@@ -252,10 +255,13 @@ const (
 	// KindHelmValues is a bare values file of the device-plugin chart.
 	KindHelmValues = "HelmValues"
 	// KindHelmRelease is a Terraform helm_release: Root has the fields chart,
-	// version, name, namespace and values (the merged values).
+	// repository, version, name, namespace, values (the merged values) and set,
+	// the list of its set blocks, each with name, value and type.
 	KindHelmRelease = "HelmRelease"
 	// KindMIGConfigs is a mig-parted file: Root has version and mig-configs.
 	KindMIGConfigs = "MIGConfigs"
+	// KindDeviceConfig is a bare config file of the device plugin, version v1.
+	KindDeviceConfig = "DeviceConfig"
 )
 
 // Group returns the part of APIVersion before the slash, "" for the core group.

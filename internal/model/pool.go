@@ -98,6 +98,10 @@ type Sharing struct {
 	Default string // config for nodes without the label; "" = none configured
 	// MIG layouts by name, as in a mig-parted file.
 	MIG map[string]deviceconfig.MIGConfig
+	// Consumable says that the cluster hands out whole GPUs in parts of their
+	// memory and compute, as HAMi's scheduler does: every GPU that no config
+	// shares then has Device.Shares.
+	Consumable bool
 	// Places of the configs by name, for messages.
 	Places map[string]Place
 }

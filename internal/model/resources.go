@@ -16,6 +16,15 @@ const (
 	NvidiaGPU        = "nvidia.com/gpu"
 )
 
+// Names of the amounts that a DeviceShare asks of each device. The first is
+// Kerf's own, for traces that give a fraction of a device; the others are HAMi's.
+const (
+	ShareMilli   = "kerf.dev/gpu-milli"           // thousandths of a device
+	ShareMemory  = "nvidia.com/gpumem"            // MiB of a device's memory
+	SharePercent = "nvidia.com/gpumem-percentage" // percent of a device's memory
+	ShareCores   = "nvidia.com/gpucores"          // percent of a device's compute
+)
+
 // Resources maps a resource's name to an amount: cpu in thousandths of a core,
 // memory, ephemeral-storage and hugepages-* in bytes, everything else in units.
 // An absent name is zero. A nil Resources is empty and may be read.

@@ -45,9 +45,11 @@ type Plugin struct {
 	TolerateSet  bool
 	NFD          bool // nfd.enabled
 	GFD          bool // gfd.enabled
-	ConfigNames  []string
-	NoConfig     bool // it reads no ConfigMap: the static manifest
-	Place        Place
+	// NFDTolerations are nfd.worker.tolerations as given; nil = the chart's.
+	NFDTolerations []Toleration
+	ConfigNames    []string
+	NoConfig       bool // it reads no ConfigMap: the static manifest
+	Place          Place
 }
 
 // A Quota is a ResourceQuota's hard limits as written.

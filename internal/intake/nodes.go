@@ -1,0 +1,145 @@
+package intake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kerfdev/kerf/internal/catalog"
+	"github.com/kerfdev/kerf/internal/gpu"
+	"github.com/kerfdev/kerf/internal/model"
+)
+
+// nodes completes the nodes that exist by what the catalogue and the device
+// configs know of them, and adds the NodeClaims that have not become nodes yet.
+func (l *loader) nodes() {
+	arrived := map[string]int{}
+	for i := range l.snapshot.Nodes {
+		n := &l.snapshot.Nodes[i]
+		arrived[n.Name] = i
+		l.join(n)
+	}
+	for i, claim := range l.pool.Claims {
+		if at, ok := arrived[l.pool.Origins[i].NodeName]; ok {
+			l.snapshot.Nodes[at].Leaving = l.snapshot.Nodes[at].Leaving || claim.Leaving
+			continue
+		}
+		l.predict(&claim, l.pool.Origins[i].Class)
+		l.snapshot.Nodes = append(l.snapshot.Nodes, claim)
+	}
+}
+
+// join adds the price and the request rule of a node that exists.
+func (l *loader) join(n *model.Node) {
+	t, known := l.types.Type(n.Type)
+	if known {
+		n.Price = priceOf(t, n.Zone, n.CapacityType)
+	}
+	if n.Price == 0 {
+		l.unpriced(*n, known)
+	}
+	if len(n.Devices) == 0 && !slices.ContainsFunc(n.Allocatable.Names(), model.IsGPU) {
+		return
+	}
+	if !known || len(t.GPUs) == 0 {
+		t.GPUs = []model.GPU{{Manufacturer: "nvidia", Count: max(1, int64(len(n.Devices))), Fraction: 1}}
+	}
+	ad, err := gpu.ForNode(t, l.snapshot.Sharing, n.Labels)
+	if err != nil {
+		return // the checks name it
+	}
+	n.Limits = ad.MaxRequest
+	if len(ad.Devices) == len(n.Devices) {
+		n.Devices = slices.Clone(n.Devices)
+		for i := range n.Devices {
+			n.Devices[i].Shares = ad.Devices[i].Shares
+		}
+	}
+}
+
+// consumable says that GPUs are handed out in parts when a pod asks for a part.
+func (l *loader) consumable() {
+	i := slices.IndexFunc(l.snapshot.Pods, func(p model.Pod) bool { return len(p.Spec.Shares) > 0 })
+	if i < 0 {
+		return
+	}
+	l.snapshot.Sharing.Consumable = true
+	l.note(model.Info, "assumed-parts", l.snapshot.Pods[i].Spec.Place,
+		"pods ask for parts of a GPU's memory or compute: the cluster is taken to hand out every GPU that no device config shares in such parts, as HAMi does", "")
+}
+
+func (l *loader) unpriced(n model.Node, known bool) {
+	why := "its type is not labelled"
+	switch {
+	case known:
+		why = n.Type + " has no " + n.CapacityType + " price in " + l.types.Region
+	case n.Type != "":
+		why = "the type " + n.Type + " is not in the book of " + l.types.Region
+	}
+	l.note(model.Info, "node-price", n.Place, fmt.Sprintf("the price of node %s is not known and counts as 0: %s", n.Name, why), "")
+}
+
+// priceOf is what a node of the type costs where it runs. A node that does not
+// say is on demand; one whose zone is not known costs what the cheapest zone does.
+func priceOf(t model.InstanceType, zone, capacity string) float64 {
+	if capacity == "" || capacity == model.Reserved {
+		capacity = model.OnDemand
+	}
+	cheapest := 0.0
+	for _, o := range t.Offerings {
+		if o.CapacityType != capacity {
+			continue
+		}
+		if o.Zone == zone {
+			return o.Price
+		}
+		if cheapest == 0 {
+			cheapest = o.Price
+		}
+	}
+	return cheapest
+}
+
+// predict says what a node that has been ordered will offer. What its claim
+// reports counts, except for GPUs, which no claim knows before the plugin runs.
+func (l *loader) predict(n *model.Node, class string) {
+	t, known := l.types.Type(n.Type)
+	if !known {
+		if n.Unready == "" && len(n.Allocatable) == 0 {
+			n.Unready = "its instance type is not known yet"
+		}
+		return
+	}
+	n.Price = priceOf(t, n.Zone, n.CapacityType)
+	n.Labels = merged(t.Labels, n.Labels)
+	if len(n.Allocatable) == 0 {
+		n.Allocatable = catalog.Allocatable(t, l.pool.Classes[class].Kubelet)
+	}
+	ad, err := gpu.ForNode(t, l.snapshot.Sharing, n.Labels)
+	if err != nil {
+		return // the checks name it
+	}
+	n.Allocatable = n.Allocatable.Clone()
+	for _, name := range n.Allocatable.Names() {
+		if strings.HasPrefix(name, "nvidia.com/") {
+			delete(n.Allocatable, name)
+		}
+	}
+	for name, v := range ad.Resources {
+		n.Allocatable[name] = v
+	}
+	n.Devices, n.Limits = ad.Devices, ad.MaxRequest
+	n.Labels = merged(ad.Labels, n.Labels)
+}
+
+// merged is base with over's entries in place of its own.
+func merged(base, over map[string]string) map[string]string {
+	out := make(map[string]string, len(base)+len(over))
+	for k, v := range base {
+		out[k] = v
+	}
+	for k, v := range over {
+		out[k] = v
+	}
+	return out
+}

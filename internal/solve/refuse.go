@@ -1,0 +1,469 @@
+package solve
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kerfdev/kerf/internal/constraint"
+	"github.com/kerfdev/kerf/internal/model"
+)
+
+// refuse gives the verdicts on the pods of a shape that went nowhere: for
+// every pool in its order, then for the nodes that exist, the first check that
+// fails.
+func (a *attempt) refuse(s, n int) []model.Verdict {
+	var out []model.Verdict
+	r := refusing{a: a, shape: s, spec: a.g.shapes[s].spec, pods: n}
+	for p := range a.m.pools {
+		for _, dead := range a.m.pools[p].dead {
+			dead.Pool = a.m.pools[p].src.Name
+			out = append(out, dead)
+		}
+		if len(a.m.pools[p].dead) > 0 {
+			continue
+		}
+		v, ok := r.pool(r.spec, p)
+		if ok {
+			v = r.crowded()
+		}
+		v.Pool = a.m.pools[p].src.Name
+		v.Remedy = r.remedies(v, p)
+		out = append(out, v)
+	}
+	out = append(out, r.nodes()...)
+	if len(out) == 0 {
+		out = append(out, model.Verdict{Code: model.CodeUnusable, Detail: "there is no pool and no node"})
+	}
+	return out
+}
+
+// refusing asks the checks one by one, in the order of the model's codes. It
+// looks at plain values and so can try a changed spec as well.
+type refusing struct {
+	a     *attempt
+	shape int
+	spec  *model.PodSpec
+	pods  int // that went nowhere
+}
+
+// pool returns the first check by which a pool refuses a pod of the spec; ok
+// when none does.
+func (r *refusing) pool(spec *model.PodSpec, p int) (v model.Verdict, ok bool) {
+	pl := &r.a.m.pools[p]
+	if t, ok := constraint.Tolerates(spec.Tolerations, pl.src.Taints); !ok {
+		return model.Verdict{Code: model.CodeTaint, Key: t.Key, Wanted: tolerated(spec, t.Key), Offered: []string{taintText(t)}}, false
+	}
+	if v, ok := r.requirements(spec, pl); !ok {
+		return v, false
+	}
+	kinds := r.kindsOf(p)
+	if len(kinds) == 0 {
+		return r.noTypes(pl), false
+	}
+	kinds, v = r.byLabels(spec, kinds)
+	if len(kinds) == 0 {
+		return v, false
+	}
+	return r.bySize(spec, p, kinds)
+}
+
+// bySize goes on where labels agree: resources, offerings, minValues, limits,
+// and at last what is kept from pods as a matter of policy.
+func (r *refusing) bySize(spec *model.PodSpec, p int, kinds []int) (v model.Verdict, ok bool) {
+	open := slices.DeleteFunc(slices.Clone(kinds), func(k int) bool { return r.a.m.kinds[k].barred })
+	left, v := r.holding(spec, open)
+	if len(left) == 0 {
+		if barred, _ := r.holding(spec, kinds); len(barred) > 0 {
+			return r.fraction(barred), false
+		}
+		return v, false
+	}
+	if left, v = r.sold(spec, left); len(left) == 0 {
+		return v, false
+	}
+	if left, v = r.choice(left, p); len(left) == 0 {
+		return v, false
+	}
+	if v, ok = r.limit(left); !ok {
+		return v, false
+	}
+	return r.policy(spec, left, p)
+}
+
+func tolerated(spec *model.PodSpec, key string) []string {
+	var out []string
+	for _, t := range spec.Tolerations {
+		if t.Key == key {
+			out = append(out, taintText(model.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}))
+		}
+	}
+	return out
+}
+
+// taintText writes a taint as kubectl does: key=value:Effect.
+func taintText(t model.Taint) string {
+	out := t.Key
+	if t.Value != "" {
+		out += "=" + t.Value
+	}
+	if t.Effect != "" {
+		out += ":" + t.Effect
+	}
+	return out
+}
+
+// requirements compares what the pod wants of labels with what the pool says.
+func (r *refusing) requirements(spec *model.PodSpec, pl *pool) (model.Verdict, bool) {
+	wants := constraint.Alternatives(spec)
+	if len(wants) == 0 {
+		return model.Verdict{Code: model.CodeRequirement, Detail: "the pod's own selector, affinity and volumes exclude each other"}, false
+	}
+	var first model.Verdict
+	for i, want := range wants {
+		key, conflict := pl.set.Conflict(want, r.open)
+		if !conflict {
+			return model.Verdict{}, true
+		}
+		if i == 0 {
+			first = model.Verdict{Code: model.CodeRequirement, Key: key, Wanted: want.Words(key), Offered: pl.set.Words(key)}
+		}
+	}
+	return first, false
+}
+
+// open reports whether a label comes with the node whatever its pool says.
+func (r *refusing) open(key string) bool {
+	if r.a.m.typeDecides(key) || key == model.LabelZone || key == model.LabelCapacityType || key == model.LabelRegion {
+		return true
+	}
+	for i := range r.a.m.kinds {
+		if _, ok := r.a.m.kinds[i].adv.Labels[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *refusing) kindsOf(p int) []int {
+	var out []int
+	for k := range r.a.m.kinds {
+		if r.a.m.kinds[k].pool == p {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// noTypes says which of a pool's own keys leaves no type.
+func (r *refusing) noTypes(pl *pool) model.Verdict {
+	v := model.Verdict{Code: model.CodeNoType}
+	count := map[string]int{}
+	for i := range r.a.m.snap.Types {
+		if key, no := r.a.m.refuses(pl, &r.a.m.snap.Types[i]); no {
+			count[key]++
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(count)) {
+		if v.Key == "" || count[key] > count[v.Key] {
+			v.Key, v.Offered = key, pl.set.Words(key)
+		}
+	}
+	return v
+}
+
+// byLabels keeps the kinds whose labels the pod wants, zones and capacity
+// types apart, or says which label leaves none.
+func (r *refusing) byLabels(spec *model.PodSpec, kinds []int) ([]int, model.Verdict) {
+	where := r.a.m.admit(withoutCells(spec), false)
+	left := slices.DeleteFunc(slices.Clone(kinds), func(k int) bool { return where[k] == 0 })
+	if len(left) > 0 {
+		return left, model.Verdict{}
+	}
+	left = kinds
+	for _, q := range wishes(withoutCells(spec)) {
+		one := make([]cells, len(r.a.m.kinds))
+		for _, k := range left {
+			one[k] = 1
+		}
+		r.a.m.require(one, q)
+		next := slices.DeleteFunc(slices.Clone(left), func(k int) bool { return one[k] == 0 })
+		if len(next) == 0 {
+			key := constraint.Normalize(q.Key)
+			v := model.Verdict{Code: model.CodeNoType, Key: key, Wanted: constraint.NewSet([]model.Requirement{q}).Words(key), Offered: r.values(left, key)}
+			if len(left) == len(kinds) {
+				v.Code = model.CodeRequirement
+			}
+			return nil, v
+		}
+		left = next
+	}
+	return nil, model.Verdict{Code: model.CodeNoType}
+}
+
+// wishes lists a pod's requirements one by one: the selector's by key, then the
+// first term's of its affinity and of each volume.
+func wishes(spec *model.PodSpec) []model.Requirement {
+	var out []model.Requirement
+	for _, k := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		out = append(out, model.Requirement{Key: k, Operator: model.In, Values: []string{spec.NodeSelector[k]}})
+	}
+	if len(spec.NodeAffinity) > 0 {
+		out = append(out, spec.NodeAffinity[0]...)
+	}
+	for _, v := range spec.Volumes {
+		if len(v.Terms) > 0 {
+			out = append(out, v.Terms[0]...)
+		}
+	}
+	return out
+}
+
+func (r *refusing) values(kinds []int, key string) []string {
+	col := r.a.m.column(key)
+	var out []string
+	for _, k := range kinds {
+		if id := col.of[k]; id >= 0 {
+			out = append(out, col.values[id])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// withoutCells drops what a pod wants of zones and capacity types.
+func withoutCells(spec *model.PodSpec) *model.PodSpec {
+	out := dropLabel(spec, model.LabelZone)
+	return dropLabel(out, model.LabelCapacityType)
+}
+
+// amount is what a kind has of a resource, also one that no pod asks.
+func (r *refusing) amount(k int, name string) int64 {
+	kd := &r.a.m.kinds[k]
+	if i, ok := r.a.m.dims.index[name]; ok {
+		return kd.alloc[i]
+	}
+	if v, ok := kd.adv.Resources[name]; ok || strings.HasPrefix(name, "nvidia.com/") {
+		return v
+	}
+	return r.a.m.snap.Types[kd.typ].Allocatable[name]
+}
+
+// holding keeps the kinds that have what the pod asks, or says what none has.
+func (r *refusing) holding(spec *model.PodSpec, kinds []int) ([]int, model.Verdict) {
+	if len(kinds) == 0 {
+		return nil, model.Verdict{Code: model.CodeNoType}
+	}
+	names := askedNames(spec)
+	left := kinds
+	for _, name := range names {
+		if !extended(name) {
+			continue
+		}
+		next := r.keep(left, func(k int) bool { return r.amount(k, name) > 0 })
+		if len(next) == 0 {
+			return nil, r.noResource(left, name, spec.Requests[name])
+		}
+		left = next
+	}
+	for _, one := range containerAsks(spec) {
+		next := r.keep(left, func(k int) bool { return !exceeds([]ask{one}, r.a.m.kinds[k].adv.MaxRequest) })
+		if len(next) == 0 {
+			ad := r.a.m.kinds[left[0]].adv
+			return nil, model.Verdict{Code: model.CodeMaxRequest, Key: one.name, Asked: one.amount, Have: ad.MaxRequest[one.name], Config: ad.Config}
+		}
+		left = next
+	}
+	return r.roomy(spec, left, names)
+}
+
+func (r *refusing) roomy(spec *model.PodSpec, left []int, names []string) ([]int, model.Verdict) {
+	for _, name := range names {
+		want := spec.Requests[name]
+		next := r.keep(left, func(k int) bool { return r.amount(k, name) >= want })
+		if len(next) == 0 {
+			v := model.Verdict{Code: model.CodeTooBig, Key: name, Asked: want}
+			for _, k := range left {
+				if have := r.amount(k, name); have > v.Have || v.Offered == nil {
+					v.Have, v.Offered, v.Config = have, []string{r.a.m.snap.Types[r.a.m.kinds[k].typ].Name}, r.a.m.kinds[k].adv.Config
+				}
+			}
+			return nil, v
+		}
+		left = next
+	}
+	next := r.keep(left, func(k int) bool { return fitsDevices(spec, r.a.m.kinds[k].shared, r.a.m.kinds[k].adv.Devices) })
+	if len(next) == 0 {
+		v := model.Verdict{Code: model.CodeTooBig}
+		for _, s := range spec.Shares {
+			v.Key, v.Asked = s.Resource, s.Count
+		}
+		return nil, v
+	}
+	return next, model.Verdict{}
+}
+
+// askedNames lists what a pod asks, devices first: they narrow most.
+func askedNames(spec *model.PodSpec) []string {
+	var out []string
+	for name, v := range spec.Requests {
+		if v > 0 && !packedByDevice(spec, name) {
+			out = append(out, name)
+		}
+	}
+	slices.SortFunc(out, func(x, y string) int {
+		return cmp.Or(cmp.Compare(b2i(extended(y)), b2i(extended(x))), strings.Compare(x, y))
+	})
+	return out
+}
+
+func packedByDevice(spec *model.PodSpec, name string) bool {
+	for _, s := range spec.Shares {
+		if _, ok := s.PerDevice[name]; ok || s.Resource == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *refusing) keep(kinds []int, f func(k int) bool) []int {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k int) bool { return !f(k) })
+}
+
+func (r *refusing) noResource(kinds []int, name string, asked int64) model.Verdict {
+	v := model.Verdict{Code: model.CodeNoResource, Key: name, Asked: asked}
+	for _, k := range kinds {
+		kd := &r.a.m.kinds[k]
+		v.Config, v.Detail = cmp.Or(v.Config, kd.adv.Config), cmp.Or(v.Detail, kd.advErr)
+		for have, n := range kd.adv.Resources {
+			if n > 0 && model.IsGPU(have) && have != name {
+				v.Offered = append(v.Offered, have)
+			}
+		}
+	}
+	slices.Sort(v.Offered)
+	v.Offered = slices.Compact(v.Offered)
+	return v
+}
+
+func (r *refusing) fraction(kinds []int) model.Verdict {
+	v := model.Verdict{Code: model.CodeFractional, Key: model.LabelInstanceType}
+	for _, k := range kinds {
+		v.Offered = append(v.Offered, r.a.m.snap.Types[r.a.m.kinds[k].typ].Name)
+	}
+	slices.Sort(v.Offered)
+	v.Offered = slices.Compact(v.Offered)
+	return v
+}
+
+// sold keeps the kinds that are sold where the pod may run.
+func (r *refusing) sold(spec *model.PodSpec, kinds []int) ([]int, model.Verdict) {
+	where := r.a.m.admit(spec, false)
+	left := r.keep(kinds, func(k int) bool { return where[k] != 0 })
+	if len(left) > 0 {
+		return left, model.Verdict{}
+	}
+	v := model.Verdict{Code: model.CodeNoOffering, Key: model.LabelZone}
+	want, all := ^cells(0), cells(0)
+	for _, k := range kinds {
+		all |= r.a.m.kinds[k].cells
+	}
+	for _, q := range wishes(spec) {
+		key := constraint.Normalize(q.Key)
+		if key != model.LabelZone && key != model.LabelCapacityType {
+			continue
+		}
+		want &= r.a.m.cellsWhere(key, q)
+		v.Key, v.Wanted = key, constraint.NewSet([]model.Requirement{q}).Words(key)
+		if want&all == 0 {
+			break
+		}
+	}
+	v.Offered = r.cellValues(all, v.Key)
+	return nil, v
+}
+
+func (r *refusing) cellValues(in cells, key string) []string {
+	var out []string
+	for i, c := range r.a.m.cells {
+		switch {
+		case in&(1<<i) == 0:
+		case key == model.LabelCapacityType:
+			out = append(out, c.capacityType)
+		default:
+			out = append(out, c.zone)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// choice keeps the kinds beside which enough others hold the pod for minValues.
+func (r *refusing) choice(kinds []int, p int) ([]int, model.Verdict) {
+	set := r.a.m.pools[p].set
+	if len(set.Demanding()) == 0 {
+		return kinds, model.Verdict{}
+	}
+	var all cells
+	for _, k := range kinds {
+		all |= r.a.m.kinds[k].cells
+	}
+	key, want, have, ok := set.Flexible(func(key string) []string { return r.a.valuesAmong(kinds, all, key) })
+	if ok {
+		return kinds, model.Verdict{}
+	}
+	return nil, model.Verdict{Code: model.CodeMinValues, Key: key, Asked: int64(want), Have: int64(have)}
+}
+
+// limit reports whether the pool may launch one of the kinds still.
+func (r *refusing) limit(kinds []int) (model.Verdict, bool) {
+	l := r.a.ledger
+	var v model.Verdict
+	for _, k := range kinds {
+		p := r.a.m.kinds[k].pool
+		if l.room(r.a.m, k, 1) > 0 {
+			return model.Verdict{}, true
+		}
+		for i, c := range l.costs[k] {
+			if c > 0 && l.left[p][i] < c && (v.Code == "" || (v.Key == l.names[p][i] && c < v.Asked)) {
+				limit := r.a.m.pools[p].src.Limits[l.names[p][i]]
+				v = model.Verdict{Code: model.CodeLimit, Key: l.names[p][i], Asked: c, Have: limit, Used: limit - l.left[p][i]}
+				break
+			}
+		}
+	}
+	return v, false
+}
+
+// policy refuses a pod without GPUs where only GPU nodes are left for it.
+func (r *refusing) policy(spec *model.PodSpec, kinds []int, p int) (model.Verdict, bool) {
+	pl := &r.a.m.pools[p]
+	if asksGPU(spec) || r.a.opts.CPUOnGPU || pl.onlyGPU || toleratesByChoice(spec, pl.src.Taints) {
+		return model.Verdict{}, true
+	}
+	if !slices.ContainsFunc(kinds, func(k int) bool { return !r.a.m.kinds[k].gpu }) && !r.a.m.onlyGPUs(r.a.m.admit(spec, false)) {
+		return model.Verdict{Code: model.CodeCPUOnGPU, Key: r.a.m.snap.Types[r.a.m.kinds[kinds[0]].typ].Name}, false
+	}
+	return model.Verdict{}, true
+}
+
+// crowded is why a pod that a pool would take alone goes nowhere: other pods.
+func (r *refusing) crowded() model.Verdict {
+	for _, st := range r.a.stuck {
+		if st.shape == r.shape {
+			return st.why
+		}
+	}
+	for _, rule := range r.a.topo.rules[r.shape] {
+		key := r.a.topo.crowds[rule.crowd].key
+		if rule.relation == spread {
+			return model.Verdict{Code: model.CodeSpread, Key: key, Asked: int64(rule.maxSkew)}
+		}
+		return model.Verdict{Code: model.CodeAffinity, Key: key}
+	}
+	if len(r.spec.HostPorts) > 0 {
+		return model.Verdict{Code: model.CodeHostPort, Asked: int64(r.spec.HostPorts[0].Port)}
+	}
+	return model.Verdict{Code: model.CodeAffinity, Detail: "pods that are there keep apart from it"}
+}

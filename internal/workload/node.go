@@ -1,0 +1,133 @@
+package workload
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kerfdev/kerf/internal/model"
+)
+
+func (r *reader) node(o *object) {
+	var v corev1.Node
+	r.decoder.status = true
+	r.decode(o, &v)
+	r.decoder.status = false
+	r.cluster.nodes[v.Name] = true
+}
+
+// emitNode adds a node of a cluster as it reports itself.
+func (r *reader) emitNode(o *object) {
+	v, ok := o.value.(*corev1.Node)
+	if !ok {
+		return
+	}
+	n := model.Node{
+		Name:         v.Name,
+		Pool:         cmp.Or(v.Labels[model.LabelNodePool], v.Labels[deadPool]),
+		Type:         cmp.Or(v.Labels[model.LabelInstanceType], v.Labels[corev1.LabelInstanceType]),
+		Zone:         cmp.Or(v.Labels[model.LabelZone], v.Labels[corev1.LabelFailureDomainBetaZone]),
+		CapacityType: capacityType(v.Labels),
+		Labels:       v.Labels,
+		Allocatable:  resources(v.Status.Allocatable),
+		Devices:      devices(v),
+		Unready:      unready(v),
+		Leaving:      leaving(v),
+		Place:        o.place(""),
+	}
+	if v.Status.Allocatable == nil {
+		n.Allocatable = resources(v.Status.Capacity)
+	}
+	for _, t := range v.Spec.Taints {
+		n.Taints = append(n.Taints, model.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	if n.Allocatable == nil {
+		r.note(o, model.Warning, "no-allocatable", "status", "the node reports neither allocatable nor capacity: nothing fits on it", "give its status too, as kubectl get -o yaml does")
+	}
+	r.out.Nodes = append(r.out.Nodes, n)
+}
+
+// capacityType reads Karpenter's label, or that of an EKS managed node group.
+func capacityType(labels map[string]string) string {
+	switch group := labels["eks.amazonaws.com/capacityType"]; {
+	case labels[model.LabelCapacityType] != "":
+		return labels[model.LabelCapacityType]
+	case group == "SPOT":
+		return model.Spot
+	case group == "ON_DEMAND":
+		return model.OnDemand
+	}
+	return ""
+}
+
+// unready says why no pod can go to a node.
+func unready(v *corev1.Node) string {
+	if v.Spec.Unschedulable {
+		return "cordoned"
+	}
+	for _, c := range v.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return "not ready"
+		}
+	}
+	return ""
+}
+
+// leaving reports whether a node is on its way out: it is being deleted, or
+// Karpenter (v1 or before) or the cluster autoscaler has tainted it for that.
+func leaving(v *corev1.Node) bool {
+	if v.DeletionTimestamp != nil {
+		return true
+	}
+	for _, t := range v.Spec.Taints {
+		if t.Key == "karpenter.sh/disrupted" || t.Key == "karpenter.sh/disruption" || t.Key == "ToBeDeletedByClusterAutoscaler" {
+			return true
+		}
+	}
+	return false
+}
+
+// devices splits the GPUs that a node advertises among its physical ones, of
+// which feature discovery or Karpenter labels the number. A node that says
+// neither has one device for each whole GPU.
+func devices(v *corev1.Node) []model.Device {
+	count := labelled(v.Labels, "nvidia.com/gpu.count")
+	if count == 0 {
+		count = labelled(v.Labels, "karpenter.k8s.aws/instance-gpu-count")
+	}
+	total := model.Resources{}
+	for name, q := range v.Status.Allocatable {
+		if model.IsGPU(string(name)) {
+			total[string(name)] = amount(name, q)
+		}
+	}
+	if count == 0 && labelled(v.Labels, "nvidia.com/gpu.replicas") <= 1 {
+		count = total[model.NvidiaGPU]
+	}
+	if count <= 0 || count > 64 || len(total) == 0 {
+		return nil
+	}
+	name := strings.ToLower(cmp.Or(v.Labels["karpenter.k8s.aws/instance-gpu-name"], v.Labels["nvidia.com/gpu.product"]))
+	out := make([]model.Device, count)
+	for i := range out {
+		out[i] = model.Device{Model: name, Resources: model.Resources{}}
+		for _, resource := range total.Names() {
+			share := total[resource] / count
+			if int64(i) < total[resource]%count {
+				share++
+			}
+			out[i].Resources[resource] = share
+		}
+	}
+	return out
+}
+
+func labelled(labels map[string]string, key string) int64 {
+	n, err := strconv.ParseInt(labels[key], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}
