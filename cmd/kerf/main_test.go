@@ -3,7 +3,10 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -11,6 +14,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "write what commands print into the scripts' files")
+
+// commands are what scripts may call beside testscript's own.
+var commands = map[string]func(*testscript.TestScript, bool, []string){"exits": exits}
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"kerf": main})
@@ -20,8 +26,33 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:          commands,
+		Setup:         folders,
+		Condition:     conditions,
 	})
+}
+
+// seeds is where the manifests of the first users lie beside a checkout.
+const seeds = "../../../shared/seeds/manifests"
+
+// folders names the examples, and the seeds where there are any.
+func folders(e *testscript.Env) error {
+	for name, path := range map[string]string{"EXAMPLES": "../../examples", "SEEDS": seeds} {
+		full, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		e.Setenv(name, full)
+	}
+	return nil
+}
+
+func conditions(name string) (bool, error) {
+	if name != "seeds" {
+		return false, fmt.Errorf("unknown condition %q", name)
+	}
+	_, err := os.Stat(seeds)
+	return err == nil, nil
 }
 
 // exits runs a command and checks its exit code: "exits 2 kerf plan -f a.yaml".

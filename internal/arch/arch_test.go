@@ -22,15 +22,16 @@ const module = "github.com/kerfdev/kerf/"
 var floors = [][]string{
 	{"api/manifest"},
 	{"api/deviceconfig"},
-	{"internal/model"},
-	{"internal/constraint", "internal/gpu"},
+	{"internal/model", "internal/lp"},
+	{"internal/constraint", "internal/gpu", "internal/knapsack"},
 	{"internal/plan", "internal/catalog", "internal/explain", "internal/rule"},
 	{"internal/solve"},
 	{"internal/source", "internal/workload", "internal/nodepool", "internal/install"},
-	{"internal/intake"},
-	{"internal/render"},
-	{"internal/cli"},
-	{"cmd/kerf"},
+	{"internal/intake", "internal/overlay"},
+	{"internal/render", "internal/rival"},
+	{"internal/cli", "internal/compare"},
+	{"cmd/kerf", "cmd/kerf-compare", "bench/suite"},
+	{"bench"},
 }
 
 // pure is the number of floors, from the ground, that reach the standard
@@ -47,12 +48,14 @@ var impure = map[string]string{
 // owners names the packages that may import a heavy dependency; everyone else
 // asks them.
 var owners = map[string][]string{
-	"sigs.k8s.io/karpenter":          {"internal/nodepool"},
+	"sigs.k8s.io/karpenter":          {"internal/rival"},
+	"sigs.k8s.io/controller-runtime": {"internal/rival"},
+	"k8s.io/client-go":               {"internal/rival"},
 	"k8s.io/apiextensions-apiserver": {"internal/nodepool"},
-	"k8s.io/api":                     {"internal/workload"},
+	"k8s.io/api":                     {"internal/workload", "internal/rival"},
 	"github.com/hashicorp/hcl":       {"internal/source"},
 	"go.yaml.in/yaml":                {"internal/source", "internal/nodepool"},
-	"github.com/spf13/cobra":         {"internal/cli"},
+	"github.com/spf13/cobra":         {"internal/cli", "internal/compare"},
 }
 
 type pkg struct {

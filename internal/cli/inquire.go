@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kerfdev/kerf/internal/model"
+	"github.com/kerfdev/kerf/internal/plan"
 	"github.com/kerfdev/kerf/internal/render"
 	"github.com/kerfdev/kerf/internal/solve"
 )
@@ -15,7 +17,11 @@ func inquire(r render.Report, name string) (render.Inquiry, error) {
 	if err != nil {
 		return render.Inquiry{}, err
 	}
-	return render.Inquiry{Report: r, Pods: pods, Trials: trials(r.Snapshot, pods[0])}, nil
+	q := render.Inquiry{Report: r, Pods: pods, Trials: trials(r.Snapshot, pods[0])}
+	if l := q.First(); l != nil {
+		q.Instead = instead(r.Snapshot, *l)
+	}
+	return q, nil
 }
 
 // find returns the pods called name, namespace/name or owned by it. A name that
@@ -101,7 +107,12 @@ func trials(s model.Snapshot, pod int) []render.Trial {
 		one := alone
 		one.Pools = s.Pools[i : i+1]
 		one.Nodes = closed(s.Nodes)
-		out = append(out, try(one, pool.Name))
+		t := try(one, pool.Name)
+		if t.Anywhere() {
+			t.Pool = ""
+			return []render.Trial{t}
+		}
+		out = append(out, t)
 	}
 	if len(s.Nodes) > 0 {
 		alone.Pools = nil
@@ -120,6 +131,61 @@ func closed(nodes []model.Node) []model.Node {
 		}
 	}
 	return out
+}
+
+// runnersUp is how many other ways to hold a node's pods are shown.
+const runnersUp = 4
+
+// instead plans the pods of one launch again and again, each time without the
+// types that came out before.
+func instead(s model.Snapshot, l plan.Launch) []render.Instead {
+	one := s
+	one.Nodes = closed(s.Nodes)
+	one.Pools = slices.DeleteFunc(slices.Clone(s.Pools), func(p model.Pool) bool { return p.Name != l.Pool })
+	one.Pods = nil
+	for _, p := range s.Pods {
+		if p.Node != "" {
+			one.Pods = append(one.Pods, p)
+		}
+	}
+	for _, i := range l.Pods {
+		one.Pods = append(one.Pods, s.Pods[i])
+	}
+	out := map[string]bool{l.Type: true}
+	var list []render.Instead
+	for range runnersUp {
+		one.Types = slices.DeleteFunc(slices.Clone(one.Types), func(t model.InstanceType) bool { return out[t.Name] })
+		p, _ := solve.Solve(one, solve.Options{})
+		if len(p.Unplaced) > 0 || len(p.Launches) == 0 {
+			return list
+		}
+		var types []string
+		for _, n := range p.Launches {
+			types = append(types, n.Type)
+			out[n.Type] = true
+		}
+		list = append(list, render.Instead{Nodes: tally(types), Price: p.Cost})
+	}
+	return list
+}
+
+// tally counts names: "2 × c6i.large + m6i.large".
+func tally(names []string) string {
+	slices.Sort(names)
+	var parts []string
+	for i := 0; i < len(names); {
+		n := i
+		for n < len(names) && names[n] == names[i] {
+			n++
+		}
+		if n-i > 1 {
+			parts = append(parts, fmt.Sprintf("%d × %s", n-i, names[i]))
+		} else {
+			parts = append(parts, names[i])
+		}
+		i = n
+	}
+	return strings.Join(parts, " + ")
 }
 
 // try plans a snapshot whose last pod is the one in question.

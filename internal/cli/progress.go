@@ -23,10 +23,14 @@ type progress struct {
 func (a *app) newProgress(what string) *progress {
 	p := &progress{what: what}
 	if f, ok := terminal(a.Err); ok {
-		p.w = f
-		p.timer = time.AfterFunc(patience, p.show)
+		p.start(f)
 	}
 	return p
+}
+
+func (p *progress) start(w io.Writer) {
+	p.w = w
+	p.timer = time.AfterFunc(patience, p.show)
 }
 
 func (p *progress) show() {
@@ -49,7 +53,7 @@ func (p *progress) step(format string, args ...any) {
 	}
 }
 
-// done takes the line away.
+// done takes the line away; it may be called more than once.
 func (p *progress) done() {
 	if p.timer == nil {
 		return
@@ -60,5 +64,5 @@ func (p *progress) done() {
 	if p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-	p.w = nil
+	p.w, p.shown = nil, false
 }

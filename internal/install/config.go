@@ -37,11 +37,10 @@ type layouts struct {
 
 // A choice is the default config that an installation names.
 type choice struct {
-	name  string
-	doc   manifest.Document
-	node  *manifest.Node
-	path  string
-	wants bool // given by config.default, not by a fallback
+	name string
+	doc  manifest.Document
+	node *manifest.Node
+	path string
 }
 
 // A reference is the name of a ConfigMap that an installation reads.
@@ -216,8 +215,12 @@ func (r *reader) settle() {
 	kept := r.configs[:0:0]
 	for _, c := range r.configs {
 		switch {
-		case blind && c.rank == loose && c.from != "":
-			r.unread(c, "the plugin is installed by a manifest that reads no ConfigMap, so this config has no effect", "install the chart with config.name: "+c.from[strings.Index(c.from, "/")+1:])
+		case blind && c.rank == loose:
+			fix := "install the chart with this config under config.map"
+			if _, name, ok := strings.Cut(c.from, "/"); ok {
+				fix = "install the chart with config.name: " + name
+			}
+			r.unread(c, "the plugin is installed by a manifest that reads no config, so this one has no effect", fix)
 		case held && c.rank == loose && c.from != "":
 			r.unread(c, "no installation of the plugin here names this ConfigMap, so this config has no effect", "set config.name to it, or remove it")
 		default:

@@ -32,7 +32,7 @@ type Result struct {
 func Kinds() []string {
 	return []string{
 		"/ConfigMap", "/" + manifest.KindDeviceConfig, "/" + manifest.KindHelmRelease, "/" + manifest.KindHelmValues,
-		"/" + manifest.KindMIGConfigs, "apps/DaemonSet", "argoproj.io/Application", "helm.toolkit.fluxcd.io/HelmRelease",
+		"/" + manifest.KindMIGConfigs, "apps/DaemonSet", "argoproj.io/Application", "argoproj.io/ApplicationSet", "helm.toolkit.fluxcd.io/HelmRelease",
 		"nvidia.com/ClusterPolicy",
 	}
 }
@@ -46,7 +46,7 @@ func Read(docs []manifest.Document, parse Parser) (Result, []model.Note) {
 			r.document(d)
 		}
 	}
-	for _, rel := range r.releases {
+	for _, rel := range r.joined() {
 		r.release(rel)
 	}
 	r.configMaps()
@@ -91,7 +91,9 @@ func (r *reader) document(d manifest.Document) {
 	case "/" + manifest.KindHelmRelease:
 		r.terraform(d)
 	case "argoproj.io/Application":
-		r.application(d)
+		r.application(d, d.Root.Get("spec"), "spec")
+	case "argoproj.io/ApplicationSet":
+		r.application(d, d.Root.At("spec", "template", "spec"), "spec.template.spec")
 	case "helm.toolkit.fluxcd.io/HelmRelease":
 		r.flux(d)
 	case "nvidia.com/ClusterPolicy":

@@ -72,11 +72,18 @@ func TestConfigsAreFoundWhereverTheyAreInstalledFrom(t *testing.T) {
 		want  map[string]int64
 		def   string
 	}{
-		"a values file":                  {[]string{values}, both, ""},
-		"a helm_release with a heredoc":  {[]string{"resource \"helm_release\" \"x\" {\n  name = \"x\"\n  namespace = \"gpu\"\n  chart = \"nvdp/nvidia-device-plugin\"\n  values = [<<-EOT\n    " + indented("    ") + "\n  EOT\n  ]\n}\n"}, both, ""},
-		"an Application's valuesObject":  {[]string{application("      valuesObject:\n        " + indented("        "))}, both, ""},
-		"an Application's values":        {[]string{application("      values: |\n        " + indented("        "))}, both, ""},
-		"parameters over values":         {[]string{application("      values: |\n        " + indented("        ") + "\n      parameters: [{name: config.default, value: ten}]")}, both, "ten"},
+		"a values file":                 {[]string{values}, both, ""},
+		"a helm_release with a heredoc": {[]string{"resource \"helm_release\" \"x\" {\n  name = \"x\"\n  namespace = \"gpu\"\n  chart = \"nvdp/nvidia-device-plugin\"\n  values = [<<-EOT\n    " + indented("    ") + "\n  EOT\n  ]\n}\n"}, both, ""},
+		"an Application's valuesObject": {[]string{application("      valuesObject:\n        " + indented("        "))}, both, ""},
+		"an Application's values":       {[]string{application("      values: |\n        " + indented("        "))}, both, ""},
+		"parameters over values":        {[]string{application("      values: |\n        " + indented("        ") + "\n      parameters: [{name: config.default, value: ten}]")}, both, "ten"},
+		"a value file of an Application": {
+			[]string{application("      valueFiles: [$ref/f1.yaml]\n      valuesObject: {config: {default: ten}}"), values}, both, "ten",
+		},
+		"an ApplicationSet": {
+			[]string{"apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: s}\nspec: {template: {spec: {source: {chart: nvidia-device-plugin, helm: {valuesObject: {config: {map: {default: ''}}}}}}}}"},
+			map[string]int64{"default": 0}, "",
+		},
 		"a Flux HelmRelease":             {[]string{"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: x, namespace: gpu}\nspec:\n  chart: {spec: {chart: nvidia-device-plugin, version: 0.17.1}}\n  values:\n    " + indented("    ")}, both, ""},
 		"a ConfigMap that values name":   {[]string{"config: {name: dp, default: ten}\nmigStrategy: none", configMap("gpu", "dp", "ten", slices10) + "  other: anything\n"}, map[string]int64{"ten": 10, "other": 0}, "ten"},
 		"a ConfigMap that nothing names": {[]string{configMap("gpu", "dp", "ten", slices10) + "  other: anything\n"}, map[string]int64{"ten": 10}, ""},
@@ -95,6 +102,9 @@ func TestConfigsAreFoundWhereverTheyAreInstalledFrom(t *testing.T) {
 			res, said := read(t, tt.texts...)
 			if diff := cmp.Diff(tt.want, replicas(res.Sharing)); diff != "" {
 				t.Errorf("configs (-want +got):\n%s", diff)
+			}
+			if len(res.Plugins) > 1 {
+				t.Errorf("%d installations, want one at most: %v", len(res.Plugins), res.Plugins)
 			}
 			if res.Sharing.Default != tt.def {
 				t.Errorf("default %q, want %q", res.Sharing.Default, tt.def)
@@ -169,6 +179,10 @@ func TestMistakesOfAnInstallationAreNamed(t *testing.T) {
 			[]string{application + "      valuesObject:\n        affinity: null\n"},
 			[]string{"warning argocd-null f0.yaml:10 spec.source.helm.valuesObject.affinity: affinity: null does not reach Helm, as Argo CD loses nulls in valuesObject; the chart's default stays in force"},
 		},
+		"a value file that was not given": {
+			[]string{application + "      valueFiles:\n      - values.yaml\n"},
+			[]string{"warning values-unread f0.yaml:10 helm.valueFiles: the value file values.yaml is not among the files; the chart's defaults count in its place"},
+		},
 		"an empty affinity, which Helm merges": {
 			[]string{"affinity: {}\nmigStrategy: none"},
 			[]string{"info chart-no-effect f0.yaml:1 affinity: affinity: {} leaves the chart's default affinity in force, as Helm merges maps"},
@@ -206,7 +220,7 @@ func TestMistakesOfAnInstallationAreNamed(t *testing.T) {
 		},
 		"the static manifest beside a ConfigMap": {
 			[]string{daemonSet(""), configMap("gpu", "dp", "ten", slices10)},
-			[]string{"warning config-unread f1.yaml:6 data.ten: the plugin is installed by a manifest that reads no ConfigMap, so this config has no effect"},
+			[]string{"warning config-unread f1.yaml:6 data.ten: the plugin is installed by a manifest that reads no config, so this one has no effect"},
 		},
 		"a ConfigMap that the installation does not name": {
 			[]string{"config: {map: {default: ''}}", configMap("gpu", "dp", "ten", slices10)},

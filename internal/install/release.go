@@ -3,7 +3,9 @@ package install
 import (
 	"cmp"
 	"path"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kerfdev/kerf/api/manifest"
@@ -24,7 +26,8 @@ type release struct {
 	namespace string // where it is installed, "" when unknown
 	operator  bool   // the GPU operator, not the plugin's own chart
 	values    *manifest.Node
-	path      string // field path of values in the document
+	path      string         // field path of values in the document
+	files     *manifest.Node // value files that an Application names
 }
 
 // archive is a chart given as a file or address, with its version in the name.
@@ -102,13 +105,13 @@ func (r *reader) flux(d manifest.Document) {
 	})
 }
 
-// application reads every source of an Argo CD Application that is a chart of ours.
-func (r *reader) application(d manifest.Document) {
-	spec := d.Root.Get("spec")
+// application reads every source of an Argo CD Application that is a chart of
+// ours; at is the path of its spec.
+func (r *reader) application(d manifest.Document, spec *manifest.Node, at string) {
 	sources := items(spec.Get("sources"))
-	paths := "spec.sources"
+	paths := at + ".sources"
 	if len(sources) == 0 {
-		sources, paths = []*manifest.Node{spec.Get("source")}, "spec.source"
+		sources, paths = []*manifest.Node{spec.Get("source")}, at+".source"
 	}
 	for _, s := range sources {
 		if s == nil || s.Get("chart") == nil && s.Get("path") == nil {
@@ -122,20 +125,57 @@ func (r *reader) application(d manifest.Document) {
 		if !r.takes(d, name, s) {
 			continue
 		}
-		values, at := r.helm(d, s.Get("helm"), paths+".helm")
+		values, from := r.helm(d, s.Get("helm"), paths+".helm")
 		r.releases = append(r.releases, release{
-			doc: d, name: cmp.Or(s.At("helm", "releaseName").Str(), d.Name), version: version, values: values, path: at,
-			namespace: spec.At("destination", "namespace").Str(), operator: name == operatorChart,
+			doc: d, name: cmp.Or(s.At("helm", "releaseName").Str(), d.Name), version: version, values: values, path: from,
+			namespace: spec.At("destination", "namespace").Str(), operator: name == operatorChart, files: s.At("helm", "valueFiles"),
 		})
 	}
+}
+
+// joined gives the releases with the value files that Applications name taken
+// from among the files given, which are then no installations of their own.
+func (r *reader) joined() []release {
+	taken := map[int]bool{}
+	out := make([]release, 0, len(r.releases))
+	for _, rel := range r.releases {
+		for _, f := range items(rel.files) {
+			i := r.valueFile(f.Str())
+			if i < 0 {
+				r.note(model.Warning, "values-unread", rel.doc, f, "helm.valueFiles", "the value file "+f.Str()+" is not among the files; the chart's defaults count in its place", "give it too")
+				continue
+			}
+			taken[i] = true
+			// Places are those of the file, which holds more than the Application.
+			file := r.releases[i]
+			rel.values, rel.doc, rel.path = overlay(file.values, rel.values), file.doc, ""
+		}
+		out = append(out, rel)
+	}
+	kept := out[:0]
+	for i, rel := range out {
+		if !taken[i] {
+			kept = append(kept, rel)
+		}
+	}
+	return kept
+}
+
+// valueFile finds the values file at a path as an Application writes it,
+// "$ref/dir/values.yaml"; -1 when it was not given.
+func (r *reader) valueFile(name string) int {
+	if rest, ok := strings.CutPrefix(name, "$"); ok {
+		_, name, _ = strings.Cut(rest, "/")
+	}
+	name = "/" + strings.TrimLeft(path.Clean("/"+name), "/")
+	return slices.IndexFunc(r.releases, func(rel release) bool {
+		return rel.doc.Kind == manifest.KindHelmValues && strings.HasSuffix("/"+filepath.ToSlash(rel.doc.File), name)
+	})
 }
 
 // helm gives the values of an Application's source as Argo CD passes them to
 // Helm: valuesObject wins over values, and parameters over both.
 func (r *reader) helm(d manifest.Document, h *manifest.Node, at string) (*manifest.Node, string) {
-	if files := h.Get("valueFiles"); len(items(files)) > 0 {
-		r.note(model.Warning, "values-unread", d, files, at+".valueFiles", "value files of an Application are not followed; only the values in it count", "give the file too, or write its values under valuesObject")
-	}
 	values, from := h.Get("valuesObject"), at+".valuesObject"
 	if values == nil || values.Kind == manifest.Null {
 		values, from = nil, at+".values"

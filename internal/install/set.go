@@ -111,6 +111,22 @@ func put(n *manifest.Node, steps []step, v *manifest.Node) *manifest.Node {
 	return out
 }
 
+// overlay merges b over a as Helm merges values: maps field by field, all else
+// replaced. Neither is written to.
+func overlay(a, b *manifest.Node) *manifest.Node {
+	if b == nil {
+		return a
+	}
+	if a == nil || a.Kind != manifest.Map || b.Kind != manifest.Map {
+		return b
+	}
+	out := a
+	for _, f := range b.Fields {
+		out = put(out, []step{{f.Name, -1}}, overlay(a.Get(f.Name), f.Value))
+	}
+	return out
+}
+
 // typed reads a value as helm --set does: true, false, null and whole numbers
 // are what they look like unless text is wanted, and {a,b} is a list.
 func typed(v *manifest.Node, text bool) *manifest.Node {

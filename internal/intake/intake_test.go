@@ -180,6 +180,9 @@ func TestQuotasAreSpentInTheOrderOfTheInput(t *testing.T) {
 		"limits of cpu": {
 			[]string{replicas("w", 3), quota("limits.cpu: '1'")}, []string{"w-2"}, "exceeded quota: q, requested: limits.cpu=500m, used: limits.cpu=1, limited: limits.cpu=1",
 		},
+		"an amount that the quota counts and the pod does not give": {
+			[]string{replicas("w", 2), quota("requests.memory: 1Gi, limits.memory: 1Gi")}, []string{"w-0", "w-1"}, "failed quota: q: must specify limits.memory for: c; requests.memory for: c",
+		},
 		"another namespace's quota": {[]string{replicas("w", 2), strings.Replace(quota("pods: 0"), "team", "other", 1)}, nil, ""},
 	}
 	for name, tt := range tests {
@@ -191,7 +194,7 @@ func TestQuotasAreSpentInTheOrderOfTheInput(t *testing.T) {
 			for _, p := range l.Snapshot.Pods {
 				specs[p.Spec] = true
 				for _, v := range p.Spec.Refused {
-					if v.Code == model.CodeQuota {
+					if v.Code == model.CodeQuota || v.Code == model.CodeInvalid {
 						refused, words = append(refused, p.Name), v.Detail
 					}
 				}

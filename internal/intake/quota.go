@@ -55,23 +55,60 @@ func (a *account) add(spec *model.PodSpec) {
 
 // admit counts a pod, or gives it a spec that says why it is refused.
 func (a *account) admit(p *model.Pod) {
+	if words := a.unspecified(p.Spec); words != "" {
+		a.refuse(p, words, model.Verdict{Code: model.CodeInvalid, Detail: "failed quota: " + a.quota.Name + ": must specify " + words})
+		return
+	}
 	for i, key := range a.keys {
 		asked := charge(p.Spec, key)
 		if asked == 0 || a.used[key]+asked <= a.hard[i] {
 			continue
 		}
-		id := fmt.Sprintf("%p %s %d", p.Spec, key, a.used[key])
-		spec := a.refused[id]
-		if spec == nil {
-			clone := *p.Spec
-			clone.Refused = append(slices.Clone(clone.Refused), a.verdict(key, asked, a.hard[i]))
-			spec = &clone
-			a.refused[id] = spec
-		}
-		p.Spec = spec
+		a.refuse(p, fmt.Sprint(key, a.used[key]), a.verdict(key, asked, a.hard[i]))
 		return
 	}
 	a.add(p.Spec)
+}
+
+// refuse gives a pod a spec with the verdict; pods of one spec that are refused
+// for one reason share it.
+func (a *account) refuse(p *model.Pod, reason string, v model.Verdict) {
+	id := fmt.Sprintf("%p %s", p.Spec, reason)
+	if a.refused[id] == nil {
+		clone := *p.Spec
+		clone.Refused = append(slices.Clone(clone.Refused), v)
+		a.refused[id] = &clone
+	}
+	p.Spec = a.refused[id]
+}
+
+// unspecified says which requests and limits of cpu and memory a quota counts
+// and a container does not give: Kubernetes refuses such a pod. Amounts that
+// the pod gives as a whole do.
+func (a *account) unspecified(spec *model.PodSpec) string {
+	var parts []string
+	for _, key := range a.keys {
+		name := unit(key)
+		if name != model.CPU && name != model.Memory {
+			continue
+		}
+		limits := strings.HasPrefix(key, "limits.")
+		var without []string
+		for _, c := range spec.Containers {
+			given := c.Requests
+			if limits {
+				given = c.Limits
+			}
+			if _, ok := given[name]; !ok {
+				without = append(without, c.Name)
+			}
+		}
+		whole := !limits && len(without) == len(spec.Containers) && spec.Requests[name] > 0
+		if len(without) > 0 && !whole {
+			parts = append(parts, key+" for: "+strings.Join(without, ","))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 func (a *account) verdict(key string, asked, hard int64) model.Verdict {

@@ -38,14 +38,14 @@ func (o *object) nodeTemplate() {
 	}
 	for _, sel := range []struct {
 		from, to string
-		terms    func(path string, n *manifest.Node) *manifest.Node
+		special  []string
 	}{
-		{"amiSelector", "amiSelectorTerms", o.selectorTerms},
-		{"subnetSelector", "subnetSelectorTerms", o.selectorTerms},
-		{"securityGroupSelector", "securityGroupSelectorTerms", o.selectorTerms},
+		{"amiSelector", "amiSelectorTerms", []string{"aws::ids", "aws-ids", "aws::name", "aws::owners"}},
+		{"subnetSelector", "subnetSelectorTerms", []string{"aws::ids", "aws-ids"}},
+		{"securityGroupSelector", "securityGroupSelectorTerms", []string{"aws::ids", "aws-ids"}},
 	} {
-		if v := src.Get(sel.from); v != nil {
-			spec = set(spec, sel.to, sel.terms("spec."+sel.from, v))
+		if v := src.Get(sel.from); isMap(v) {
+			spec = set(spec, sel.to, o.selectorTerms("spec."+sel.from, v, sel.special))
 			o.change("spec."+sel.from, sel.from, sel.to)
 		}
 	}
@@ -77,12 +77,12 @@ func (o *object) launchTemplate(src *manifest.Node) {
 
 // selectorTerms makes terms of a v1alpha1 selector: a map of tags with special
 // keys for ids, names and owners, each a list with commas.
-func (o *object) selectorTerms(path string, n *manifest.Node) *manifest.Node {
+func (o *object) selectorTerms(path string, n *manifest.Node, keys []string) *manifest.Node {
 	special := map[string][]string{}
 	tags := mapping(n.LineOf())
 	for _, f := range n.Fields {
-		name := strings.TrimPrefix(strings.Replace(f.Name, "aws-ids", "aws::ids", 1), "aws::")
-		if name != f.Name && slices.Contains([]string{"ids", "name", "owners"}, name) {
+		if slices.Contains(keys, f.Name) {
+			name := strings.TrimLeft(strings.TrimPrefix(f.Name, "aws"), ":-")
 			special[name] = commas(f.Value.Str())
 			continue
 		}

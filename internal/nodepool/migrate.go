@@ -104,18 +104,21 @@ func passed(docs []manifest.Document) []model.Note {
 // homeKubelets writes what old pools say of the kubelet on their node classes.
 // Pools of one class that say different things get a class each.
 func homeKubelets(objects []*object) []*object {
-	var out []*object
+	var out, homed []*object
 	for _, o := range objects {
 		if o.kind != kindClass {
 			out = append(out, o)
 			continue
 		}
-		out = append(out, o.withKubelets(poolsOf(o, objects))...)
+		pools := poolsOf(o, objects)
+		homed = append(homed, pools...)
+		out = append(out, o.withKubelets(pools)...)
 	}
 	for _, o := range objects {
-		if o.kind == kindPool && o.kubelet != nil && !slices.ContainsFunc(objects, func(c *object) bool { return owns(c, o) }) {
-			o.block("spec", "write it at spec.kubelet of that EC2NodeClass",
-				"the kubelet settings of the pool belong on its node class %s, which is not among the files", className(at(o.root, "spec.template.spec.nodeClassRef")))
+		if o.kind == kindPool && o.kubelet != nil && !slices.Contains(homed, o) {
+			o.blocked = append(o.blocked, model.Note{Code: "not-convertible", Severity: model.Warning, Place: o.placeOf(o.kubelet),
+				Text: fmt.Sprintf("the kubelet settings of the pool belong on its node class %s, which is not among the files", className(at(o.root, "spec.template.spec.nodeClassRef"))),
+				Fix:  "write them at spec.kubelet of that node class"})
 		}
 	}
 	return out
@@ -173,7 +176,7 @@ func (o *object) kubeletMoved(class string) {
 	o.changes = append(o.changes, Change{Place: p, Old: p.Field, New: "spec.kubelet of EC2NodeClass " + class})
 	if rt := o.kubelet.Get("containerRuntime"); rt != nil {
 		o.blocked = append(o.blocked, model.Note{Code: "not-convertible", Severity: model.Info, Place: o.placeOf(rt),
-			Text: fmt.Sprintf("containerRuntime %s is left out: every node runs containerd", rt.Str()), Fix: "nothing is to be done"})
+			Text: fmt.Sprintf("containerRuntime %s is left out: every node runs containerd", rt.Str())})
 	}
 }
 

@@ -323,6 +323,37 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	}
 }
 
+func TestFieldsThatDoNotExist(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"misspelt in metadata":  {"metadata: {name: gpu}", "metadata: {name: gpu, lables: {a: b}}", "3 metadata.lables -> write labels"},
+		"misspelt in the case":  {"nodeClassRef:", "terminationgraceperiod: 1h\n      nodeClassRef:", "8 spec.template.spec.terminationgraceperiod -> write terminationGracePeriod"},
+		"in a requirement":      {"values: [g5]", "values: [g5], vlaues: [g6]", "9 spec.template.spec.requirements[0].vlaues -> write values"},
+		"like nothing there is": {"limits:", "gpu.sharing/x: 4\n  limits:", "12 spec[gpu.sharing/x] -> remove it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(sound, c.old, c.new, 1)
+			got, notes := Read(parse(t, text))
+			var said []string
+			for _, n := range notes {
+				said = append(said, fmt.Sprintf("%d %s -> %s", n.Place.Line, n.Place.Field, n.Fix))
+			}
+			if diff := cmp.Diff([]string{c.want}, said); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(got.Pools[0].Unusable) > 0 {
+				t.Errorf("unusable: %+v", got.Pools[0].Unusable)
+			}
+			m, err := Migrate(parse(t, text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, again := Read(parse(t, string(m.YAML))); len(again) > 0 || len(m.Blocked) != 1 {
+				t.Errorf("what is written is said to be wrong: %v; blocked %v", again, m.Blocked)
+			}
+		})
+	}
+}
+
 func TestUnknownVersionsAreNamed(t *testing.T) {
 	got, notes := Read(parse(t, "apiVersion: karpenter.sh/v2\nkind: NodePool\nmetadata: {name: gpu}\n"))
 	want := []string{`1 error unknown-version apiVersion: no version "karpenter.sh/v2" of NodePool is known, so it is left out -> write apiVersion: karpenter.sh/v1`}

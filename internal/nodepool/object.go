@@ -42,13 +42,7 @@ func newObject(d manifest.Document, kind string) *object {
 
 // old reports whether the document is of a version that Karpenter 1.15 does not serve.
 func (o *object) old() bool {
-	switch o.kind {
-	case kindOverlay:
-		return o.doc.APIVersion != coreGroup+"/v1alpha1"
-	case kindClass:
-		return o.doc.APIVersion != awsGroup+"/v1"
-	}
-	return o.doc.APIVersion != coreGroup+"/v1"
+	return o.doc.APIVersion != o.version()
 }
 
 // place says where the value at a path of the tree was written. The path is the

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kerfdev/kerf/internal/constraint"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -84,7 +85,8 @@ func (o *object) overlay() (Overlay, bool) {
 }
 
 // sortOverlays puts overlays in the order in which they win, and says which of
-// them exclude each other.
+// them keep each other from being used: Karpenter takes no overlay that sets,
+// with the same weight, what one before it sets for some instance type.
 func sortOverlays(overlays []Overlay) []model.Note {
 	slices.SortStableFunc(overlays, func(a, b Overlay) int {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(b.Name, a.Name))
@@ -93,12 +95,12 @@ func sortOverlays(overlays []Overlay) []model.Note {
 	for i, a := range overlays {
 		for _, b := range overlays[i+1:] {
 			what := sameSubject(a, b)
-			if a.Weight != b.Weight || what == "" || apart(a.Requirements, b.Requirements) {
+			if a.Weight != b.Weight || what == "" || apart(a, b) {
 				continue
 			}
 			notes = append(notes, model.Note{
 				Code: "overlay-conflict", Severity: model.Warning, Place: b.Place,
-				Text: fmt.Sprintf("NodeOverlays %s and %s have the same weight %d and both set %s: where both match, karpenter uses only %s", a.Name, b.Name, a.Weight, what, a.Name),
+				Text: fmt.Sprintf("NodeOverlays %s and %s have the same weight %d and both set %s: if one instance type matches both, karpenter does not use %s at all", a.Name, b.Name, a.Weight, what, b.Name),
 				Fix:  "give one of them more weight",
 			})
 		}
@@ -119,15 +121,8 @@ func sameSubject(a, b Overlay) string {
 	return ""
 }
 
-// apart reports whether no node can match both, as far as single In requirements show it.
-func apart(a, b []model.Requirement) bool {
-	for _, r := range a {
-		for _, s := range b {
-			if r.Key == s.Key && r.Operator == model.In && s.Operator == model.In &&
-				!slices.ContainsFunc(r.Values, func(v string) bool { return slices.Contains(s.Values, v) }) {
-				return true
-			}
-		}
-	}
-	return false
+// apart reports whether no node can match both.
+func apart(a, b Overlay) bool {
+	_, empty := constraint.NewSet(slices.Concat(a.Requirements, b.Requirements)).Empty()
+	return empty
 }

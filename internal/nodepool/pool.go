@@ -106,9 +106,8 @@ func stringMap(n *manifest.Node) map[string]string {
 func (o *object) labels(n *manifest.Node) map[string]string {
 	out := stringMap(n)
 	for key := range out {
-		if restricted(key) {
+		if o.restricted(key) {
 			delete(out, key)
-			continue
 		}
 	}
 	if !isMap(n) {
@@ -125,13 +124,14 @@ func (o *object) labels(n *manifest.Node) map[string]string {
 	return out
 }
 
-// restricted reports whether Karpenter sets a label itself, so that no template may.
-func restricted(key string) bool {
+// restricted reports whether Karpenter or its AWS provider keeps a label to
+// itself, so that no template may set it.
+func (o *object) restricted(key string) bool {
 	if _, known := wellKnown[key]; known {
 		return false
 	}
 	domain, _, _ := strings.Cut(key, "/")
-	return key == model.LabelHostname || strings.HasSuffix(domain, coreGroup) || strings.HasSuffix(domain, awsGroup)
+	return key == model.LabelHostname || strings.HasSuffix(domain, coreGroup) || (o.ofAWS() && strings.HasSuffix(domain, awsGroup))
 }
 
 // requirements reads a list of requirements.

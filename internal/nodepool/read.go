@@ -119,20 +119,16 @@ func (o *object) finish() []model.Note {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b model.Note) int { return cmp.Compare(a.Place.Line, b.Place.Line) })
-	if o.old() && o.kind != kindOverlay {
+	if o.old() {
 		out = slices.Insert(out, 0, o.versionNote())
 	}
 	return out
 }
 
 func (o *object) versionNote() model.Note {
-	now := coreGroup + "/v1 " + o.kind
-	if o.kind == kindClass {
-		now = awsGroup + "/v1 " + o.kind
-	}
 	return model.Note{
 		Code: "old-version", Severity: model.Warning, Place: o.place("apiVersion"),
-		Text: fmt.Sprintf("karpenter 1.15 does not serve %s %s; it is read as %s", o.doc.APIVersion, o.doc.Kind, now),
+		Text: fmt.Sprintf("karpenter 1.15 does not serve %s %s; it is read as %s", o.doc.APIVersion, o.doc.Kind, o.version()+" "+o.kind),
 		Fix:  "kerf migrate -f " + o.doc.File,
 	}
 }

@@ -424,7 +424,7 @@ func FuzzRead(f *testing.F) {
 
 // BenchmarkRead reads 20 pools, and says what the first of a process costs on top.
 func BenchmarkRead(b *testing.B) {
-	one := versions["a shared GPU pool with labels, taints, limits and a spot fallback"][2]
+	one, _, _ := strings.Cut(versions["a shared GPU pool with labels, taints, limits and a spot fallback"][2], "---")
 	var text strings.Builder
 	for i := range 20 {
 		text.WriteString(strings.ReplaceAll(one, "gpu-shared}", fmt.Sprintf("gpu-%d}", i)) + "\n---\n")
@@ -432,8 +432,9 @@ func BenchmarkRead(b *testing.B) {
 	docs := parse(b, text.String())
 	start := time.Now()
 	Read(docs)
-	b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "ms-first")
+	first := time.Since(start)
 	for b.Loop() {
 		Read(docs)
 	}
+	b.ReportMetric(float64(first.Microseconds())/1000, "ms-first")
 }

@@ -73,11 +73,15 @@ func put(n *manifest.Node, names []string, f manifest.Field) *manifest.Node {
 	return withField(n, f)
 }
 
+// withField returns n with a field set, and n itself when it holds that very value.
 func withField(n *manifest.Node, f manifest.Field) *manifest.Node {
 	out := *n
 	out.Fields = slices.Clone(n.Fields)
 	for i := len(out.Fields) - 1; i >= 0; i-- {
 		if out.Fields[i].Name == f.Name {
+			if out.Fields[i].Value == f.Value {
+				return n
+			}
 			f.Line = out.Fields[i].Line
 			out.Fields[i] = f
 			return &out
@@ -122,6 +126,40 @@ func edit(n *manifest.Node, path string, f func(item *manifest.Node) *manifest.N
 		return n
 	}
 	return set(n, path, &out)
+}
+
+// swap returns the tree n with the node old replaced, or left out where next is nil.
+func swap(n, old, next *manifest.Node) *manifest.Node {
+	if n == nil || n == old {
+		return next
+	}
+	for i, f := range n.Fields {
+		v := swap(f.Value, old, next)
+		if v == f.Value {
+			continue
+		}
+		out := *n
+		out.Fields = slices.Clone(n.Fields)
+		out.Fields[i].Value = v
+		if v == nil {
+			out.Fields = slices.Delete(out.Fields, i, i+1)
+		}
+		return &out
+	}
+	for i, item := range n.Items {
+		v := swap(item, old, next)
+		if v == item {
+			continue
+		}
+		out := *n
+		out.Items = slices.Clone(n.Items)
+		out.Items[i] = v
+		if v == nil {
+			out.Items = slices.Delete(out.Items, i, i+1)
+		}
+		return &out
+	}
+	return n
 }
 
 // asText returns a scalar as the string that its writer evidently meant: true

@@ -30,29 +30,48 @@ func (o *object) upgrade() {
 	case o.kind == kindClass && o.old():
 		o.betaClass()
 	}
+	o.compatibility()
+	if o.old() {
+		o.change("apiVersion", o.doc.APIVersion+" "+o.doc.Kind, o.version()+" "+o.kind)
+	}
 	o.stamp()
 }
 
-// stamp writes the version that the tree now has, and keeps of the metadata
-// what a person would write.
-func (o *object) stamp() {
-	version := coreGroup + "/v1"
+// compatibility names the kubelet settings that the conversion of Karpenter 1.0
+// left in an annotation, which later versions do not read.
+func (o *object) compatibility() {
+	const name = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
+	v := at(o.root, "metadata.annotations").Get(name)
+	if v == nil {
+		return
+	}
+	n := model.Note{Code: "not-convertible", Severity: model.Warning, Place: o.placeOf(v),
+		Text: "kubelet settings in the annotation " + name + " have not been read since karpenter 1.1, nor are they here",
+		Fix:  "write them at spec.kubelet of the EC2NodeClass"}
+	o.blocked = append(o.blocked, n)
+}
+
+// version is the apiVersion that the tree gets.
+func (o *object) version() string {
 	switch o.kind {
 	case kindClass:
-		version = awsGroup + "/v1"
+		return awsGroup + "/v1"
 	case kindOverlay:
-		version = coreGroup + "/v1alpha1"
+		return coreGroup + "/v1alpha1"
 	}
+	return coreGroup + "/v1"
+}
+
+// stamp writes the version that the tree now has and leaves out the status,
+// which is the cluster's.
+func (o *object) stamp() {
 	line := o.root.LineOf()
-	out := mapping(line, entry("apiVersion", text(lineOr(o.root.Get("apiVersion"), line), version)),
+	out := mapping(line, entry("apiVersion", text(lineOr(o.root.Get("apiVersion"), line), o.version())),
 		entry("kind", text(lineOr(o.root.Get("kind"), line), o.kind)))
 	for _, f := range o.root.Fields {
 		if f.Name != "apiVersion" && f.Name != "kind" && f.Name != "status" {
 			out.Fields = append(out.Fields, f)
 		}
-	}
-	if before := o.doc.APIVersion + " " + o.doc.Kind; o.old() {
-		o.change("apiVersion", before, version+" "+o.kind)
 	}
 	o.root = out
 }
@@ -93,6 +112,7 @@ func (o *object) provisioner() {
 	out = set(out, "spec.disruption", o.disruption(spec, line))
 	o.unknownFields(spec, "spec", []string{"kubeletConfiguration", "providerRef", "provider", "ttlSecondsAfterEmpty",
 		"ttlSecondsUntilExpired", "consolidation", "labels", "annotations", "requirements", "taints", "startupTaints", "limits", "weight"})
+	o.bareLimits(spec.Get("limits"))
 	o.root = out
 	o.limitResources(false)
 	o.renamedKeys()
@@ -120,6 +140,19 @@ func (o *object) unknownFields(n *manifest.Node, path string, known []string) {
 		}
 		o.note(model.Error, "unknown-field", at, fix, "unknown field %q in %s %s; it is not used", at, o.doc.APIVersion, o.doc.Kind)
 		o.blockQuietly(at, fix, "unknown field %q", at)
+	}
+}
+
+// bareLimits names limits that stand where v1 has them and v1alpha5 does not.
+func (o *object) bareLimits(limits *manifest.Node) {
+	if !isMap(limits) {
+		return
+	}
+	for _, f := range limits.Fields {
+		if f.Name != "resources" {
+			o.noteNode(model.Error, "misplaced-field", f.Value, "write it under spec.limits.resources, or migrate",
+				"unknown field %q in v1alpha5, which has it under spec.limits.resources; it is read as if it stood there", manifest.Join("spec.limits", f.Name))
+		}
 	}
 }
 
@@ -155,14 +188,7 @@ func (o *object) inlineClass(provider *manifest.Node) {
 		entry("spec", drop(drop(provider, "apiVersion"), "kind")))
 	o.inline.nodeTemplate()
 	o.inline.betaClass()
-	o.inline.changes = slices.DeleteFunc(o.inline.changes, func(c Change) bool { return c.Old == "" })
-	o.inline.stampInline()
-}
-
-func (o *object) stampInline() {
-	line := o.root.LineOf()
-	o.root = mapping(line, entry("apiVersion", text(line, awsGroup+"/v1")), entry("kind", text(line, kindClass)),
-		entry("metadata", o.root.Get("metadata")), entry("spec", o.root.Get("spec")))
+	o.inline.stamp()
 }
 
 // defaulted adds the requirements that v1alpha5 filled in for the user (AWS

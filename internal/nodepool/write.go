@@ -2,6 +2,8 @@ package nodepool
 
 import (
 	"io"
+	"regexp"
+	"strings"
 
 	"github.com/kerfdev/kerf/api/manifest"
 	"go.yaml.in/yaml/v3"
@@ -44,7 +46,22 @@ func yamlNode(n *manifest.Node) *yaml.Node {
 	case manifest.Number:
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: n.Text}
 	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tags[n.Kind], Value: n.Text}
+	return scalar(tags[n.Kind], n.Text)
+}
+
+// ambiguous matches strings that YAML 1.1, which kubectl reads, takes for a
+// boolean or a number in base 60, and YAML 1.2, which the encoder thinks of, does not.
+var ambiguous = regexp.MustCompile(`^(?i:y|yes|n|no|on|off)$|^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$`)
+
+func scalar(tag, s string) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: s}
+	switch {
+	case tag == "!!str" && ambiguous.MatchString(s):
+		out.Style = yaml.DoubleQuotedStyle
+	case strings.Contains(s, "\n"):
+		out.Style = yaml.LiteralStyle
+	}
+	return out
 }
 
 // yamlMap writes each key once, with its last value, in the place of the first.
@@ -56,7 +73,7 @@ func yamlMap(n *manifest.Node) *yaml.Node {
 			continue
 		}
 		seen[f.Name] = true
-		out.Content = append(out.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: f.Name}, yamlNode(n.Get(f.Name)))
+		out.Content = append(out.Content, scalar("!!str", f.Name), yamlNode(n.Get(f.Name)))
 	}
 	return out
 }

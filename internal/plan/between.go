@@ -105,34 +105,47 @@ type breed struct {
 
 // A census counts pods by breed on every spot.
 type census struct {
-	breeds []breed
-	ids    map[breed]int
-	at     [][]tenants // by spot
-	first  []int       // a pod of each breed
+	breeds  []breed
+	ids     map[breed]int
+	at      [][]tenants // by spot
+	on      [][]int     // by breed: spots
+	first   []int       // a pod of each breed
+	crowds  map[string]crowd
+	regions map[string][]region
 }
 
 type tenants struct{ breed, n, new int }
 
+// A crowd is the breeds that a selector picks, counted by the domains of a
+// topology key.
+type crowd struct {
+	match  []bool
+	counts map[string]int
+	fresh  map[string]bool // domains into which the plan puts some
+}
+
+// A region is a domain of a topology key with what makes it count for a spread.
+type region struct {
+	value  string
+	stands bool // a node that exists is in it
+}
+
 func (c *checker) census() *census {
-	out := &census{ids: map[breed]int{}, at: make([][]tenants, len(c.spots))}
+	out := &census{ids: map[breed]int{}, at: make([][]tenants, len(c.spots)), crowds: map[string]crowd{}, regions: map[string][]region{}}
 	for s := range c.spots {
 		sp := &c.spots[s]
 		if sp.gone {
 			continue
 		}
+		here := map[int]int{}
 		for k, i := range slices.Concat(sp.stays, sp.new) {
-			b := breed{c.s.Pods[i].Spec, c.s.Pods[i].Namespace}
-			id, ok := out.ids[b]
+			id := out.id(breed{c.s.Pods[i].Spec, c.s.Pods[i].Namespace}, i)
+			at, ok := here[id]
 			if !ok {
-				id = len(out.breeds)
-				out.ids[b] = id
-				out.breeds = append(out.breeds, b)
-				out.first = append(out.first, i)
-			}
-			at := slices.IndexFunc(out.at[s], func(t tenants) bool { return t.breed == id })
-			if at < 0 {
 				at = len(out.at[s])
+				here[id] = at
 				out.at[s] = append(out.at[s], tenants{breed: id})
+				out.on[id] = append(out.on[id], s)
 			}
 			out.at[s][at].n++
 			if k >= len(sp.stays) {
@@ -141,6 +154,18 @@ func (c *checker) census() *census {
 		}
 	}
 	return out
+}
+
+func (cs *census) id(b breed, pod int) int {
+	id, ok := cs.ids[b]
+	if !ok {
+		id = len(cs.breeds)
+		cs.ids[b] = id
+		cs.breeds = append(cs.breeds, b)
+		cs.first = append(cs.first, pod)
+		cs.on = append(cs.on, nil)
+	}
+	return id
 }
 
 // between checks the rules that relate pods to pods.
@@ -161,13 +186,37 @@ func (c *checker) between() {
 	}
 }
 
-// matching tells for each breed whether a selector picks it.
-func (cs *census) matching(sel model.Selector, namespaces []string) []bool {
-	out := make([]bool, len(cs.breeds))
-	for i, b := range cs.breeds {
-		out[i] = slices.Contains(namespaces, b.namespace) && picks(sel, b.spec.Labels)
+// crowd finds out, once for each selector, whom it picks and where they are.
+func (c *checker) crowd(cs *census, sel model.Selector, namespaces []string, key string) crowd {
+	name := fmt.Sprintf("%q %q %v", key, namespaces, sel)
+	if have, ok := cs.crowds[name]; ok {
+		return have
 	}
+	out := crowd{match: make([]bool, len(cs.breeds)), counts: map[string]int{}, fresh: map[string]bool{}}
+	for i, b := range cs.breeds {
+		out.match[i] = slices.Contains(namespaces, b.namespace) && picks(sel, b.spec.Labels)
+	}
+	for s := range cs.at {
+		v, fixed := c.domain(s, key)
+		for _, t := range cs.at[s] {
+			if !out.match[t.breed] {
+				continue
+			}
+			if !fixed {
+				c.wrong("%s: %s is counted by %s, and the node may be in several", c.spots[s].name, c.name(cs.first[t.breed]), key)
+				continue
+			}
+			out.counts[v] += t.n
+			out.fresh[v] = out.fresh[v] || t.new > 0
+		}
+	}
+	cs.crowds[name] = out
 	return out
+}
+
+// of returns the pods of a breed on one of its spots.
+func (cs *census) of(b, s int) tenants {
+	return cs.at[s][slices.IndexFunc(cs.at[s], func(t tenants) bool { return t.breed == b })]
 }
 
 // domain is the value of a topology key on a spot. A launch that may be in
@@ -187,112 +236,86 @@ func (c *checker) domain(s int, key string) (value string, fixed bool) {
 	return sp.labels[key], true
 }
 
-// count adds up matching pods by domain.
-func (c *checker) count(cs *census, match []bool, key string) map[string]int {
-	out := map[string]int{}
-	for s := range cs.at {
-		for _, t := range cs.at[s] {
-			if !match[t.breed] {
-				continue
-			}
-			v, fixed := c.domain(s, key)
-			if !fixed {
-				c.wrong("%s: %s is counted by %s, and the node may be in several", c.spots[s].name, c.name(cs.first[t.breed]), key)
-				continue
-			}
-			out[v] += t.n
-		}
-	}
-	return out
-}
-
 func (c *checker) affinity(cs *census, b int, t *model.PodTerm) {
-	match := cs.matching(t.Selector, t.Namespaces)
-	counts := c.count(cs, match, t.TopologyKey)
-	total := 0
-	for _, n := range counts {
+	crowd := c.crowd(cs, t.Selector, t.Namespaces, t.TopologyKey)
+	total, self := 0, 0
+	for _, n := range crowd.counts {
 		total += n
 	}
-	self := 0
-	if match[b] {
+	if crowd.match[b] {
 		self = 1
 	}
-	for s := range cs.at {
-		for _, ten := range cs.at[s] {
-			if ten.breed != b {
-				continue
-			}
-			v, _ := c.domain(s, t.TopologyKey)
-			others := counts[v] - self
-			who := c.name(cs.first[b])
-			if t.Anti && v != "" && others > 0 {
-				if ten.new > 0 || c.newIn(cs, match, v, t.TopologyKey) {
-					c.wrong("%s: %s must be apart by %s from %d pods there", c.spots[s].name, who, t.TopologyKey, others)
-				}
-			}
-			if !t.Anti && ten.new > 0 && (v == "" || others <= 0 && !(self == 1 && total == 1)) {
-				c.wrong("%s: %s must be near by %s to pods that are not there", c.spots[s].name, who, t.TopologyKey)
-			}
+	who := c.name(cs.first[b])
+	for _, s := range cs.on[b] {
+		v, _ := c.domain(s, t.TopologyKey)
+		others, isNew := crowd.counts[v]-self, cs.of(b, s).new > 0
+		if t.Anti && v != "" && others > 0 && (isNew || crowd.fresh[v]) {
+			c.wrong("%s: %s must be apart by %s from %d pods there", c.spots[s].name, who, t.TopologyKey, others)
+		}
+		if !t.Anti && isNew && (v == "" || others <= 0 && !(self == 1 && total == 1)) {
+			c.wrong("%s: %s must be near by %s to pods that are not there", c.spots[s].name, who, t.TopologyKey)
 		}
 	}
-}
-
-// newIn reports whether the plan put a matching pod into a domain.
-func (c *checker) newIn(cs *census, match []bool, domain, key string) bool {
-	for s := range cs.at {
-		if v, _ := c.domain(s, key); v != domain {
-			continue
-		}
-		for _, t := range cs.at[s] {
-			if match[t.breed] && t.new > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // spread checks one constraint of one breed. Domains count when a node that
 // stays is eligible or a matching pod is there: what else is launched may come
 // up after the pods are placed.
 func (c *checker) spread(cs *census, b int, r *model.Spread) {
-	match := cs.matching(r.Selector, []string{r.SelectorNamespace})
-	counts := c.count(cs, match, r.TopologyKey)
-	spec := cs.breeds[b].spec
-	domains := map[string]bool{}
-	wide := map[string]bool{}
-	for s := range c.spots {
-		sp := &c.spots[s]
-		v, fixed := c.domain(s, r.TopologyKey)
-		if sp.gone || !fixed || v == "" || !c.eligible(r, spec, sp) {
-			continue
-		}
-		wide[v] = true
-		if sp.node != nil || counts[v] > 0 {
-			domains[v] = true
+	crowd := c.crowd(cs, r.Selector, []string{r.SelectorNamespace}, r.TopologyKey)
+	least, first, wide := 0, true, 0
+	for _, g := range c.eligible(cs, r, cs.breeds[b].spec) {
+		wide++
+		if n := crowd.counts[g.value]; (g.stands || n > 0) && (first || n < least) {
+			least, first = n, false
 		}
 	}
-	least, first := 0, true
-	for v := range domains {
-		if first || counts[v] < least {
-			least, first = counts[v], false
-		}
-	}
-	if len(wide) < int(r.MinDomains) || r.TopologyKey == model.LabelHostname {
+	if wide < int(r.MinDomains) || r.TopologyKey == model.LabelHostname {
 		least = 0
 	}
-	for s := range cs.at {
-		for _, t := range cs.at[s] {
-			v, _ := c.domain(s, r.TopologyKey)
-			if t.breed == b && t.new > 0 && (v == "" || counts[v]-least > int(max(r.MaxSkew, 1))) {
-				c.wrong("%s: %s is spread by %s: %d there, %d elsewhere, skew at most %d",
-					c.spots[s].name, c.name(cs.first[b]), r.TopologyKey, counts[v], least, r.MaxSkew)
-			}
+	for _, s := range cs.on[b] {
+		v, _ := c.domain(s, r.TopologyKey)
+		if cs.of(b, s).new > 0 && (v == "" || crowd.counts[v]-least > int(max(r.MaxSkew, 1))) {
+			c.wrong("%s: %s is spread by %s: %d there, %d elsewhere, skew at most %d",
+				c.spots[s].name, c.name(cs.first[b]), r.TopologyKey, crowd.counts[v], least, r.MaxSkew)
 		}
 	}
 }
 
-func (c *checker) eligible(r *model.Spread, spec *model.PodSpec, s *spot) bool {
+// eligible lists the domains that count for a spread constraint of a pod.
+func (c *checker) eligible(cs *census, r *model.Spread, spec *model.PodSpec) []region {
+	name := fmt.Sprintf("%q %v %v", r.TopologyKey, r.IgnoreAffinity, r.HonorTaints)
+	if !r.IgnoreAffinity {
+		name += fmt.Sprintf(" %v %v", spec.NodeSelector, spec.NodeAffinity)
+	}
+	if r.HonorTaints {
+		name += fmt.Sprintf(" %v", spec.Tolerations)
+	}
+	if have, ok := cs.regions[name]; ok {
+		return have
+	}
+	at := map[string]int{}
+	var out []region
+	for s := range c.spots {
+		sp := &c.spots[s]
+		v, fixed := c.domain(s, r.TopologyKey)
+		if sp.gone || !fixed || v == "" || !takesIn(r, spec, sp) {
+			continue
+		}
+		i, ok := at[v]
+		if !ok {
+			i = len(out)
+			at[v] = i
+			out = append(out, region{value: v})
+		}
+		out[i].stands = out[i].stands || sp.node != nil
+	}
+	cs.regions[name] = out
+	return out
+}
+
+// takesIn reports whether a constraint counts a spot for a pod.
+func takesIn(r *model.Spread, spec *model.PodSpec, s *spot) bool {
 	bare := model.PodSpec{NodeSelector: spec.NodeSelector, NodeAffinity: spec.NodeAffinity}
 	if _, ok := matchesNode(&bare, s.labels); !ok && !r.IgnoreAffinity {
 		return false

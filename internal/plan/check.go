@@ -59,10 +59,19 @@ type checker struct {
 	pools map[string]*model.Pool
 	spots []spot // nodes, then launches
 	errs  []error
+
+	// What identical launches share is worked out once.
+	ads    map[string]model.Advertisement
+	labels map[string]map[string]string
+	specs  map[*model.PodSpec]int
+	proven map[string]bool // launches whose alternatives were looked at
 }
 
 func newChecker(s *model.Snapshot, p *Plan) *checker {
-	c := &checker{s: s, p: p, types: map[string]*model.InstanceType{}, pools: map[string]*model.Pool{}}
+	c := &checker{
+		s: s, p: p, types: map[string]*model.InstanceType{}, pools: map[string]*model.Pool{}, ads: map[string]model.Advertisement{},
+		labels: map[string]map[string]string{}, specs: map[*model.PodSpec]int{}, proven: map[string]bool{},
+	}
 	for i := range s.Types {
 		c.types[s.Types[i].Name] = &s.Types[i]
 	}

@@ -20,15 +20,35 @@ func (c *checker) launchSpot(i int) spot {
 		s.labels = map[string]string{}
 		return s
 	}
-	ad, _ := gpu.ForNode(*t, c.s.Sharing, l.Labels)
+	ad := c.advertised(t, l.Labels)
 	s.limits = ad.MaxRequest
 	s.taints = p.Taints
-	s.labels = c.labels(l, t, ad.Labels)
+	s.labels = c.labelled(l, t, ad.Labels)
 	return s
 }
 
-// labels are all that a launch's node will have; the zone is the first one's.
-func (c *checker) labels(l *Launch, t *model.InstanceType, found map[string]string) map[string]string {
+// advertised is what a node of a type gives under the config and the MIG layout
+// that its labels name; nothing where they name none that exists.
+func (c *checker) advertised(t *model.InstanceType, labels map[string]string) model.Advertisement {
+	key := fmt.Sprintf("%q %q %q", t.Name, labels[model.LabelDeviceConfig], labels[model.LabelMIGConfig])
+	ad, ok := c.ads[key]
+	if !ok {
+		var err error
+		if ad, err = gpu.ForNode(*t, c.s.Sharing, labels); err != nil {
+			ad = model.Advertisement{}
+		}
+		c.ads[key] = ad
+	}
+	return ad
+}
+
+// labelled are all labels that a launch's node will have; the zone is the
+// first one's.
+func (c *checker) labelled(l *Launch, t *model.InstanceType, found map[string]string) map[string]string {
+	key := fmt.Sprintf("%q %q %q %q", t.Name, l.CapacityType, l.Zones, l.Labels)
+	if have, ok := c.labels[key]; ok {
+		return have
+	}
 	out := maps.Clone(t.Labels)
 	if out == nil {
 		out = map[string]string{}
@@ -42,6 +62,7 @@ func (c *checker) labels(l *Launch, t *model.InstanceType, found map[string]stri
 	if len(l.Zones) > 0 {
 		out[model.LabelZone] = l.Zones[0]
 	}
+	c.labels[key] = out
 	return out
 }
 
@@ -61,7 +82,10 @@ func (c *checker) launch(l *Launch, s *spot) {
 	c.template(l, p, s)
 	c.offered(l, t, s)
 	c.advertises(l, t, p, s)
-	c.alternatives(l, p, s)
+	if key := c.likeness(l, s); !c.proven[key] {
+		c.proven[key] = true
+		c.alternatives(l, p, s)
+	}
 	used := model.Resources{}
 	for _, i := range s.new {
 		used = used.Plus(c.s.Pods[i].Spec.Requests, 1)
@@ -69,6 +93,21 @@ func (c *checker) launch(l *Launch, s *spot) {
 	if !same(used, l.Used) {
 		c.wrong("%s: used is %v, its pods ask %v", s.name, l.Used, used)
 	}
+}
+
+// likeness is the same for launches of one kind with pods of the same specs.
+func (c *checker) likeness(l *Launch, s *spot) string {
+	var specs []int
+	for _, i := range s.new {
+		id, ok := c.specs[c.s.Pods[i].Spec]
+		if !ok {
+			id = len(c.specs)
+			c.specs[c.s.Pods[i].Spec] = id
+		}
+		specs = append(specs, id)
+	}
+	slices.Sort(specs)
+	return fmt.Sprintf("%q %q %q %q %q %q %v", l.Pool, l.Type, l.CapacityType, l.Zones, l.Alternatives, l.Labels, specs)
 }
 
 func same(a, b model.Resources) bool { return a.Lacking(b) == "" && b.Lacking(a) == "" }
@@ -139,10 +178,7 @@ func (c *checker) offered(l *Launch, t *model.InstanceType, s *spot) {
 // advertises checks resources and devices against what the GPUs give under the
 // config that the labels select.
 func (c *checker) advertises(l *Launch, t *model.InstanceType, p *model.Pool, s *spot) {
-	ad, err := gpu.ForNode(*t, c.s.Sharing, l.Labels)
-	if err != nil {
-		ad = model.Advertisement{}
-	}
+	ad := c.advertised(t, l.Labels)
 	if l.Config != ad.Config || l.Sharing != ad.Kind || len(l.Devices) != len(ad.Devices) {
 		c.wrong("%s: config %q, sharing %q and %d devices are not those of its labels: %q, %q, %d",
 			s.name, l.Config, l.Sharing, len(l.Devices), ad.Config, ad.Kind, len(ad.Devices))
@@ -219,12 +255,9 @@ func cheapest(t *model.InstanceType, l *Launch) float64 {
 }
 
 func (c *checker) alternative(l *Launch, p *model.Pool, t *model.InstanceType, s *spot) {
-	ad, err := gpu.ForNode(*t, c.s.Sharing, l.Labels)
-	if err != nil {
-		ad = model.Advertisement{}
-	}
+	ad := c.advertised(t, l.Labels)
 	alt := spot{
-		name: s.name + " as " + t.Name, launch: l, zones: nil, labels: c.labels(l, t, ad.Labels), taints: s.taints,
+		name: s.name + " as " + t.Name, launch: l, zones: nil, labels: c.labelled(l, t, ad.Labels), taints: s.taints,
 		have: c.allocatable(t, p, ad.Resources), limits: ad.MaxRequest, racks: ad.Devices, new: s.new,
 	}
 	for _, o := range t.Offerings {

@@ -11,9 +11,10 @@ import (
 
 // A gpu is one physical GPU as it is drawn: a row of slices.
 type gpu struct {
-	model  string // "T4"
-	slices []slot
-	shares []share // of a consumable GPU
+	model      string // "T4"
+	slices     []slot
+	consumable bool // shared by amounts: pods hold shares, not slices
+	shares     []share
 }
 
 // free is the workload of a slot that nobody uses.
@@ -33,9 +34,10 @@ type share struct {
 	part     float64 // of the scarcest amount, 0 to 1
 }
 
+// used counts the slices that are taken; a consumable GPU counts as one.
 func (g gpu) used() int {
-	if len(g.shares) > 0 {
-		return 1
+	if g.consumable {
+		return min(len(g.shares), 1)
 	}
 	n := 0
 	for _, s := range g.slices {
@@ -53,7 +55,10 @@ func (g gpu) used() int {
 func seat(devices []model.Device, pods []int, all []model.Pod, of []int, onDevice map[int][]int) []gpu {
 	out := make([]gpu, len(devices))
 	for i, d := range devices {
-		out[i] = gpu{model: modelName(d.Model), slices: slotsOf(d)}
+		out[i] = gpu{model: modelName(d.Model), consumable: consumable(pods, all, onDevice)}
+		if !out[i].consumable {
+			out[i].slices = slotsOf(d)
+		}
 	}
 	for _, p := range pods {
 		spec := all[p].Spec
@@ -65,11 +70,9 @@ func seat(devices []model.Device, pods []int, all []model.Pod, of []int, onDevic
 				take(out, name, spec.Requests[name], of[p])
 			}
 		}
-		for _, s := range spec.Shares {
-			for _, d := range onDevice[p] {
-				if d < len(devices) {
-					out[d].shares = append(out[d].shares, share{workload: of[p], part: partOf(s.PerDevice, devices[d].Shares)})
-				}
+		for _, d := range onDevice[p] {
+			if d < len(devices) && out[d].consumable {
+				out[d].shares = append(out[d].shares, share{workload: of[p], part: partOf(spec.Shares, devices[d].Shares)})
 			}
 		}
 	}
@@ -79,6 +82,21 @@ func seat(devices []model.Device, pods []int, all []model.Pod, of []int, onDevic
 		})
 	}
 	return out
+}
+
+// consumable says whether a node's pods hold amounts of its GPUs.
+func consumable(pods []int, all []model.Pod, onDevice map[int][]int) bool {
+	return slices.ContainsFunc(pods, func(p int) bool {
+		return len(onDevice[p]) > 0 && all[p].Spec != nil && len(all[p].Spec.Shares) > 0
+	})
+}
+
+// size counts the slices of a GPU; a consumable one counts as one.
+func (g gpu) size() int {
+	if g.consumable {
+		return 1
+	}
+	return len(g.slices)
 }
 
 func slotsOf(d model.Device) []slot {
@@ -113,12 +131,18 @@ func take(gpus []gpu, resource string, n int64, workload int) {
 	}
 }
 
-// partOf is how much of a device is taken, by its scarcest amount.
-func partOf(asked, have model.Resources) float64 {
+// partOf is how much of a device is taken, by its scarcest amount; all of it
+// when whole devices are asked.
+func partOf(asked []model.DeviceShare, have model.Resources) float64 {
+	if len(asked) == 0 {
+		return 1
+	}
 	part := 0.0
-	for name, v := range asked {
-		if have[name] > 0 {
-			part = max(part, float64(v)/float64(have[name]))
+	for _, s := range asked {
+		for name, v := range s.PerDevice {
+			if have[name] > 0 {
+				part = max(part, float64(v)/float64(have[name]))
+			}
 		}
 	}
 	return min(part, 1)
@@ -141,9 +165,12 @@ func profileWidth(resource string) int {
 // shortResource drops what every NVIDIA resource has in common.
 func shortResource(name string) string { return strings.TrimPrefix(name, "nvidia.com/") }
 
+// modelName is a GPU's model without what feature discovery puts around it:
+// "T4" for "tesla-t4-shared".
 func modelName(m string) string {
-	if m == "" {
-		return "GPU"
+	m = strings.ToUpper(m)
+	for _, maker := range []string{"NVIDIA-", "TESLA-"} {
+		m = strings.TrimPrefix(m, maker)
 	}
-	return strings.ToUpper(m)
+	return cmp.Or(strings.TrimSuffix(m, "-SHARED"), "GPU")
 }

@@ -192,7 +192,7 @@ func (n filling) tally(k kind) tally {
 		if g.used() > 0 {
 			t.busy++
 		}
-		t.slices += len(g.slices)
+		t.slices += g.size()
 		t.used += g.used()
 		t.sliced = t.sliced || len(g.slices) > 1
 	}
@@ -261,12 +261,12 @@ func (n filling) taken() int {
 func (n filling) slots() int {
 	t := 0
 	for _, g := range n.gpus {
-		t += max(len(g.slices), len(g.shares))
+		t += g.size()
 	}
 	return t
 }
 
-// gpuLabel names the GPUs of a node: "T4", "4 × A10G", "A100 + L4".
+// gpuLabel names the GPUs of a node: "T4", "4×A10G", "A100 + L4".
 func (n filling) gpuLabel() string {
 	var parts []string
 	for i := 0; i < len(n.gpus); {
@@ -275,7 +275,7 @@ func (n filling) gpuLabel() string {
 			j++
 		}
 		if j-i > 1 {
-			parts = append(parts, fmt.Sprintf("%d × %s", j-i, n.gpus[i].model))
+			parts = append(parts, fmt.Sprintf("%d×%s", j-i, n.gpus[i].model))
 		} else {
 			parts = append(parts, n.gpus[i].model)
 		}

@@ -3,12 +3,9 @@ package render
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/kerfdev/kerf/internal/explain"
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/plan"
 )
@@ -18,6 +15,26 @@ type Inquiry struct {
 	Report
 	Pods   []int // indexes into Snapshot.Pods; what the first one asks is shown
 	Trials []Trial
+	// Instead is what the pool would launch for all pods of the first node that
+	// these pods are launched on, were the types before it not to be had.
+	Instead []Instead
+}
+
+// An Instead is the next best plan for the pods of one node.
+type Instead struct {
+	Nodes string // "g4dn.2xlarge", "2 × c6i.large"
+	Price float64
+}
+
+// First returns the first launch with any of the pods, or nil.
+func (q Inquiry) First() *plan.Launch {
+	mine := q.mine()
+	for i, l := range q.Plan.Launches {
+		if among(l.Pods, mine) > 0 {
+			return &q.Plan.Launches[i]
+		}
+	}
+	return nil
 }
 
 // A Trial is what came of the pod when it was planned alone: on one pool, or on
@@ -27,6 +44,12 @@ type Trial struct {
 	Launch   *plan.Launch // nil when refused, or placed on a node that exists
 	Node     string
 	Verdicts []model.Verdict
+}
+
+// Anywhere reports whether the pod was refused for what it is, wherever it
+// would go.
+func (t Trial) Anywhere() bool {
+	return len(t.Verdicts) > 0 && t.Verdicts[0].Pool == "" && t.Verdicts[0].Node == ""
 }
 
 // Explain writes an inquiry for a terminal.
@@ -66,7 +89,7 @@ func (p *page) who(q Inquiry, pod model.Pod) {
 		title = p.paint(bold, strings.TrimPrefix(workloadName(pod), "default/")) + fmt.Sprintf("  %s alike", count(len(q.Pods), "pod"))
 	}
 	p.line("  ", p.say(title))
-	p.item("from", strings.TrimSuffix(pod.Owner+", "+placeOf(pod).String(), ", "))
+	p.item("from", strings.Trim(pod.Owner+", "+placeOf(pod).String(), ", "))
 }
 
 func placeOf(pod model.Pod) model.Place {
@@ -74,162 +97,6 @@ func placeOf(pod model.Pod) model.Place {
 		return model.Place{}
 	}
 	return pod.Spec.Place
-}
-
-// asks writes what decides where the pod may run, after the API server's defaulting.
-func (p *page) asks(s *model.PodSpec) {
-	if s == nil {
-		return
-	}
-	p.item("asks", resources(s.Requests)+" (after defaulting)")
-	for _, c := range s.Containers {
-		if len(s.Containers) > 1 {
-			p.item("  "+c.Name, strings.TrimSpace(containerRole(c)+" "+resources(c.Requests)))
-		}
-	}
-	for _, d := range s.Shares {
-		p.item("shares", fmt.Sprintf("%d × %s, of each %s", d.Count, shortResource(d.Resource), resources(d.PerDevice)))
-	}
-	p.item("node selector", pairs(s.NodeSelector))
-	for i, t := range s.NodeAffinity {
-		label := "node affinity"
-		if i > 0 {
-			label = "  or"
-		}
-		p.item(label, termText(t))
-	}
-	for _, t := range s.NodePreferred {
-		p.item("prefers", fmt.Sprintf("%s (weight %d)", termText(t.Term), t.Weight))
-	}
-	for _, t := range s.Tolerations {
-		p.item("tolerates", tolerationText(t))
-	}
-	for _, t := range s.Spread {
-		p.item("spreads", spreadText(t))
-	}
-	for _, t := range s.PodAffinity {
-		p.item("pod affinity", podTermText(t))
-	}
-	for _, h := range s.HostPorts {
-		p.item("host port", fmt.Sprintf("%d/%s", h.Port, h.Protocol))
-	}
-	for _, v := range s.Volumes {
-		p.item("volume", volumeText(v))
-	}
-	if s.Priority != 0 {
-		p.item("priority", strconv.Itoa(int(s.Priority)))
-	}
-	p.item("waits for", strings.Join(s.Gates, ", "))
-	p.item("claims", strings.Join(s.Claims, ", "))
-}
-
-func containerRole(c model.Container) string {
-	switch {
-	case c.Sidecar:
-		return "(sidecar)"
-	case c.Init:
-		return "(init)"
-	}
-	return ""
-}
-
-// resources writes amounts, GPUs first, without the pod itself.
-func resources(r model.Resources) string {
-	var gpus, rest []string
-	for _, name := range r.Names() {
-		switch {
-		case name == model.Pods || r[name] == 0:
-		case model.IsGPU(name):
-			gpus = append(gpus, name+" "+amount(name, r[name]))
-		default:
-			rest = append(rest, name+" "+amount(name, r[name]))
-		}
-	}
-	if len(gpus)+len(rest) == 0 {
-		return "nothing"
-	}
-	return strings.Join(append(gpus, rest...), ", ")
-}
-
-func pairs(m map[string]string) string {
-	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, k+" = "+m[k])
-	}
-	return strings.Join(parts, ", ")
-}
-
-func termText(t model.Term) string {
-	var parts []string
-	for _, r := range t {
-		parts = append(parts, strings.TrimSpace(r.Key+" "+string(r.Operator)+" "+valuesText(r.Values)))
-	}
-	return strings.Join(parts, " and ")
-}
-
-func valuesText(values []string) string {
-	switch {
-	case len(values) == 0:
-		return ""
-	case len(values) > 8:
-		return fmt.Sprintf("[%s … %d more]", strings.Join(values[:6], ", "), len(values)-6)
-	}
-	return "[" + strings.Join(values, ", ") + "]"
-}
-
-func tolerationText(t model.Toleration) string {
-	key := t.Key
-	if key == "" {
-		key = "every taint"
-	}
-	if t.Operator != "Exists" && t.Key != "" {
-		key += "=" + t.Value
-	}
-	if t.Effect != "" {
-		key += ":" + t.Effect
-	}
-	if t.Assumed {
-		key += " (assumed: the ExtendedResourceToleration admission plugin adds it)"
-	}
-	return key
-}
-
-func spreadText(s model.Spread) string {
-	text := fmt.Sprintf("over %s, at most %d apart", s.TopologyKey, s.MaxSkew)
-	if s.Soft {
-		text += ", if possible"
-	}
-	return text
-}
-
-func podTermText(t model.PodTerm) string {
-	text := "with"
-	if t.Anti {
-		text = "away from"
-	}
-	text += " pods that match " + selectorText(t.Selector) + " per " + t.TopologyKey
-	if t.Weight > 0 {
-		text += fmt.Sprintf(", if possible (weight %d)", t.Weight)
-	}
-	return text
-}
-
-func selectorText(s model.Selector) string {
-	switch {
-	case len(s.Term) > 0:
-		return termText(s.Term)
-	case s.All:
-		return "anything"
-	}
-	return "nothing"
-}
-
-func volumeText(v model.Volume) string {
-	var parts []string
-	for _, t := range v.Terms {
-		parts = append(parts, termText(t))
-	}
-	return strings.TrimSuffix(v.Claim+", only where "+strings.Join(parts, ", or "), ", only where ")
 }
 
 // fate writes where the pods went: nodes to launch, nodes that exist, or nowhere.
@@ -274,24 +141,22 @@ func among(pods []int, mine map[int]bool) int {
 // for the first kind why its type.
 func (p *page) launched(q Inquiry, f fleet, mine map[int]bool) {
 	type site struct {
-		text string
-		pods int
+		what, where string
+		price       string
+		nodes, pods int
 	}
 	var sites []site
-	var why *plan.Launch
-	for i, l := range q.Plan.Launches {
+	for _, l := range q.Plan.Launches {
 		n := among(l.Pods, mine)
 		if n == 0 {
 			continue
 		}
-		if why == nil {
-			why = &q.Plan.Launches[i]
-		}
-		text := f.siteText(l, mine)
-		at := slices.IndexFunc(sites, func(s site) bool { return s.text == text })
+		s := site{what: l.Type, where: f.siteText(l, mine), price: hourly(l.Price) + " $/h"}
+		at := slices.IndexFunc(sites, func(o site) bool { return o.what == s.what && o.where == s.where && o.price == s.price })
 		if at < 0 {
-			sites, at = append(sites, site{text: text}), len(sites)
+			sites, at = append(sites, s), len(sites)
 		}
+		sites[at].nodes++
 		sites[at].pods += n
 	}
 	for i, s := range sites {
@@ -299,30 +164,33 @@ func (p *page) launched(q Inquiry, f fleet, mine map[int]bool) {
 			p.item("", fmt.Sprintf("… and %d more such places", len(sites)-i))
 			break
 		}
-		text := s.text
+		text := "a new " + s.what
+		if s.nodes > 1 {
+			text = number(s.nodes) + " new " + s.what
+			s.price += " each"
+		}
 		if len(q.Pods) > 1 {
 			text = count(s.pods, "pod") + " on " + text
 		}
-		p.item("goes on", text)
+		p.item("goes on", text+s.where+"; "+s.price)
 	}
-	if why != nil {
-		p.choice(q, *why)
+	if l := q.First(); l != nil {
+		p.choice(q, *l)
 	}
 }
 
-// siteText names a node to launch and who else is on it.
+// siteText says of a node to launch where it is and who else is on it.
 func (f fleet) siteText(l plan.Launch, mine map[int]bool) string {
-	text := fmt.Sprintf("a new %s of pool %s, %s", l.Type, l.Pool, l.CapacityType)
+	text := fmt.Sprintf(" of pool %s, %s", l.Pool, l.CapacityType)
 	if z := zonesOf(l.Zones); z != "" {
 		text += ", " + z
 	}
-	text += ", " + hourly(l.Price) + " $/h"
 	if l.Config != "" {
 		text += ", device config " + l.Config
 	}
 	others := slices.DeleteFunc(slices.Clone(l.Pods), func(i int) bool { return mine[i] })
 	if len(others) > 0 {
-		text += "; shared with " + clipList(f.list(others), 120)
+		text += ", shared with " + clipList(f.list(others), 120)
 	}
 	return text
 }
@@ -338,54 +206,25 @@ func clipList(s string, n int) string {
 	return s[:cut] + " …"
 }
 
-// choice lists the types that hold the same pods with what each costs.
+// choice lists what else could hold the pods of a node, with what each costs.
 func (p *page) choice(q Inquiry, l plan.Launch) {
-	label := "why that type"
-	shown := l.Alternatives
-	if len(shown) > 6 && !p.Wide {
-		shown = shown[:5]
-	}
-	if len(shown) < 2 {
-		p.item(label, "no other type that the pool allows holds the same pods")
-		return
+	type row struct{ name, price string }
+	rows := []row{{l.Type, hourly(l.Price) + " $/h, chosen for all that is on it"}}
+	for _, x := range q.Instead {
+		rows = append(rows, row{x.Nodes, hourly(x.Price) + " $/h"})
 	}
 	col := 0
-	for _, name := range shown {
-		col = max(col, len(name))
+	for _, r := range rows {
+		col = max(col, wide(r.name))
 	}
-	for i, name := range shown {
-		text := pad(name, col) + "  no price"
-		if price, ok := q.cheapest(name, l); ok {
-			text = pad(name, col) + "  " + hourly(price) + " $/h"
-		}
-		if i == 0 {
-			text += ", the cheapest that holds what is on it"
-		}
-		p.line("  ", p.paint(dim, pad(label, labelColumn)), p.say(text))
+	label := "why that type"
+	for _, r := range rows {
+		p.line("  ", p.paint(dim, pad(label, labelColumn)), p.say(pad(r.name, col)+"  "+r.price))
 		label = ""
 	}
-	if n := len(l.Alternatives) - len(shown); n > 0 {
-		p.item("", fmt.Sprintf("… and %s, dearer", count(n, "more type")))
+	if len(q.Instead) == 0 {
+		p.item("", "nothing else that pool "+l.Pool+" allows holds its pods")
 	}
-}
-
-// cheapest is the lowest price of a type where the launch may go.
-func (q Inquiry) cheapest(name string, l plan.Launch) (float64, bool) {
-	best, found := 0.0, false
-	if name == l.Type {
-		return l.Price, true
-	}
-	for _, t := range q.Snapshot.Types {
-		if t.Name != name {
-			continue
-		}
-		for _, o := range t.Offerings {
-			if o.CapacityType == l.CapacityType && (!found || o.Price < best) {
-				best, found = o.Price, true
-			}
-		}
-	}
-	return best, found
 }
 
 // standing names the nodes that exist on which the pods sit or will sit.
@@ -416,106 +255,4 @@ func (q Inquiry) onNode(node string, mine map[int]bool) (bound, soon int) {
 		}
 	}
 	return bound, soon
-}
-
-// A stage is the name of a check for a reader, in the order of the checks.
-type stage struct {
-	code model.Code
-	name string
-}
-
-var stages = []stage{
-	{model.CodeUnusable, "usable"},
-	{model.CodeTaint, "taints"},
-	{model.CodeRequirement, "labels and requirements"},
-	{model.CodeNoType, "instance types"},
-	{model.CodeNoResource, "advertised resources"},
-	{model.CodeFractional, "fractional GPUs"},
-	{model.CodeCPUOnGPU, "GPU nodes for GPU pods"},
-	{model.CodeMaxRequest, "largest request"},
-	{model.CodeTooBig, "size"},
-	{model.CodeNoOffering, "zones and capacity types"},
-	{model.CodeMinValues, "min values"},
-	{model.CodeLimit, "limits"},
-	{model.CodeSpread, "topology spread"},
-	{model.CodeAffinity, "pod affinity"},
-	{model.CodeHostPort, "host ports"},
-}
-
-// trials writes per pool which checks the pod passes alone, and which stops it.
-func (p *page) trials(q Inquiry) {
-	if len(q.Trials) == 0 {
-		return
-	}
-	p.line()
-	p.line("  ", p.paint(bold, "every pool, with this pod alone"))
-	for _, t := range q.Trials {
-		p.line()
-		name := t.Pool
-		if name == "" {
-			name = "nodes that exist"
-		}
-		p.line("  ", p.paint(cyan, name))
-		switch {
-		case t.Launch != nil:
-			p.outcome(green, "✓", fmt.Sprintf("fits: %s, %s, %s $/h", t.Launch.Type, t.Launch.CapacityType, hourly(t.Launch.Price)))
-		case t.Node != "":
-			p.outcome(green, "✓", "fits on "+t.Node)
-		default:
-			p.refused(q, t)
-		}
-	}
-}
-
-func (p *page) outcome(s style, sign, text string) {
-	p.para("    "+p.paint(s, p.say(sign))+" ", text)
-}
-
-func (p *page) refused(q Inquiry, t Trial) {
-	if len(t.Verdicts) == 0 {
-		p.outcome(red, "✗", "does not fit")
-		return
-	}
-	if t.Pool != "" {
-		if passed := before(t.Verdicts[0].Code); len(passed) > 0 {
-			p.outcome(green, "✓", strings.Join(passed, ", "))
-		}
-	}
-	for _, c := range explain.Group(q.Snapshot, []model.Refusal{{Pods: q.Pods[:1], Verdicts: t.Verdicts}}) {
-		for _, x := range c.Reasons {
-			text := x.Text
-			if t.Pool == "" && len(x.Nodes) > 0 {
-				text = p.spot(explain.Reason{Nodes: x.Nodes}) + ": " + text
-			} else if name := stageName(t.Verdicts[0].Code); name != "" && len(t.Verdicts) == 1 {
-				text = name + ": " + text
-			}
-			p.outcome(red, "✗", text)
-			for _, fix := range x.Fixes {
-				p.fix(6, fix)
-			}
-		}
-	}
-}
-
-func stageName(c model.Code) string {
-	for _, s := range stages {
-		if s.code == c {
-			return s.name
-		}
-	}
-	return ""
-}
-
-// before names the checks that come ahead of one: those that were passed.
-func before(c model.Code) []string {
-	var out []string
-	for _, s := range stages {
-		if s.code == c {
-			return out
-		}
-		if s.code != model.CodeFractional && s.code != model.CodeCPUOnGPU {
-			out = append(out, s.name)
-		}
-	}
-	return nil
 }

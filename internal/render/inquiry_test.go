@@ -9,10 +9,7 @@ import (
 
 func TestExplain(t *testing.T) {
 	placed := Inquiry{Report: seed(), Pods: span(0, 25)}
-	placed.Snapshot.Types = []model.InstanceType{
-		{Name: "g4dn.2xlarge", Offerings: []model.Offering{{CapacityType: model.Spot, Price: 0.261}, {CapacityType: model.OnDemand, Price: 0.752}}},
-	}
-	placed.Plan.Launches[0].Alternatives = []string{"g4dn.xlarge", "g4dn.2xlarge"}
+	placed.Instead = []Instead{{Nodes: "g4dn.2xlarge", Price: 0.261}, {Nodes: "2 × g5.xlarge", Price: 0.9}}
 	spec := *placed.Snapshot.Pods[0].Spec
 	spec.NodeSelector = map[string]string{"jina.ai/node-type": "gpu-shared"}
 	spec.Tolerations = []model.Toleration{{Key: model.NvidiaGPU, Operator: "Exists", Assumed: true}, {Key: "a", Value: "b", Effect: model.NoSchedule}}

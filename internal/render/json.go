@@ -127,26 +127,26 @@ type InquiryDoc struct {
 	Pods        int              `json:"pods"`
 	Asks        map[string]int64 `json:"asks"`
 	Tolerations []string         `json:"tolerations"`
-	Nodes       []PlacedDoc      `json:"nodes"` // where they go
+	Nodes       []PlacedDoc      `json:"nodes"`   // where they go
+	Instead     []InsteadDoc     `json:"instead"` // what else would hold the pods of the first node
 	Unplaced    int              `json:"unplaced"`
 	Trials      []TrialDoc       `json:"trials"` // every pool, with this pod alone
 }
 
 // A PlacedDoc is a node that pods go on or sit on.
 type PlacedDoc struct {
-	Node         string           `json:"node,omitempty"` // of nodes that exist
-	Pool         string           `json:"pool,omitempty"`
-	Type         string           `json:"type"`
-	CapacityType string           `json:"capacityType,omitempty"`
-	Zones        []string         `json:"zones,omitempty"`
-	Price        float64          `json:"price,omitempty"`
-	Pods         int              `json:"pods"`
-	Alternatives []AlternativeDoc `json:"alternatives,omitempty"` // types that hold the same pods
+	Node         string   `json:"node,omitempty"` // of nodes that exist
+	Pool         string   `json:"pool,omitempty"`
+	Type         string   `json:"type"`
+	CapacityType string   `json:"capacityType,omitempty"`
+	Zones        []string `json:"zones,omitempty"`
+	Price        float64  `json:"price,omitempty"`
+	Pods         int      `json:"pods"`
 }
 
-// An AlternativeDoc is a type and its price; 0 when it has none.
-type AlternativeDoc struct {
-	Type  string  `json:"type"`
+// An InsteadDoc is the next best plan for the pods of one node.
+type InsteadDoc struct {
+	Nodes string  `json:"nodes"`
 	Price float64 `json:"price"`
 }
 
@@ -176,13 +176,16 @@ func InquiryJSON(q Inquiry) InquiryDoc {
 	pod := q.Snapshot.Pods[q.Pods[0]]
 	d := InquiryDoc{
 		Version: InquiryVersion, Pod: pod.Namespace + "/" + pod.Name, Owner: pod.Owner, Pods: len(q.Pods),
-		Asks: map[string]int64{}, Tolerations: []string{}, Nodes: q.places(), Trials: []TrialDoc{},
+		Asks: map[string]int64{}, Tolerations: []string{}, Nodes: q.places(), Instead: []InsteadDoc{}, Trials: []TrialDoc{},
 	}
 	if pod.Spec != nil {
 		d.Asks = pod.Spec.Requests
 		for _, t := range pod.Spec.Tolerations {
 			d.Tolerations = append(d.Tolerations, tolerationText(t))
 		}
+	}
+	for _, x := range q.Instead {
+		d.Instead = append(d.Instead, InsteadDoc(x))
 	}
 	mine := q.mine()
 	for _, u := range q.Plan.Unplaced {
@@ -203,10 +206,6 @@ func (q Inquiry) places() []PlacedDoc {
 			continue
 		}
 		doc := PlacedDoc{Pool: l.Pool, Type: l.Type, CapacityType: l.CapacityType, Zones: l.Zones, Price: l.Price, Pods: n}
-		for _, name := range l.Alternatives {
-			price, _ := q.cheapest(name, l)
-			doc.Alternatives = append(doc.Alternatives, AlternativeDoc{name, price})
-		}
 		out = append(out, doc)
 	}
 	for _, n := range q.Snapshot.Nodes {

@@ -196,7 +196,7 @@ func (p *page) columns(list []filling) columns {
 		c.cpu = max(c.cpu, len(ratioText(n.cpu, cores)))
 		c.mem = max(c.mem, len(ratioText(n.mem, gib)))
 	}
-	c.inline = p.Width >= 110
+	c.inline = p.Width >= 120
 	room := p.Width
 	if c.inline {
 		room -= 40 // for the pods
@@ -228,6 +228,10 @@ func (c columns) width() int {
 func (n filling) ratio() string {
 	if len(n.gpus) == 0 {
 		return ""
+	}
+	if n.consumable() {
+		part, whole := n.shared()
+		return fmt.Sprintf("%.1f/%d", float64(part)/1000, whole/1000)
 	}
 	return fmt.Sprintf("%d/%d", n.taken(), n.slots())
 }
@@ -304,7 +308,7 @@ func (p *page) gpuBar(n filling, c columns) string {
 
 // consumable says whether a node's GPUs are shared by amounts.
 func (n filling) consumable() bool {
-	return slices.ContainsFunc(n.gpus, func(g gpu) bool { return len(g.shares) > 0 })
+	return slices.ContainsFunc(n.gpus, func(g gpu) bool { return g.consumable })
 }
 
 // shared is how much of the GPUs is taken, in thousandths.

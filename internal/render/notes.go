@@ -151,29 +151,37 @@ func where(n model.Note) string {
 	return s
 }
 
-// infos folds notes that need no action: those of one kind on one line each.
+// infos writes notes that need no action, one for those that say the same.
 func (p *page) infos(notes []model.Note) {
 	for len(notes) > 0 {
-		code := notes[0].Code
-		var same, rest []model.Note
-		for _, n := range notes {
-			if n.Code == code {
-				same = append(same, n)
-			} else {
-				rest = append(rest, n)
+		n := notes[0]
+		var also []string
+		rest := slices.DeleteFunc(slices.Clone(notes[1:]), func(o model.Note) bool {
+			same := o.Code == n.Code && o.Text == n.Text
+			if same {
+				also = append(also, where(o))
 			}
+			return same
+		})
+		text := n.Text + alsoAt(also)
+		if n.Fix != "" {
+			text += " → " + n.Fix
 		}
-		text := same[0].Text
-		if len(same) > 1 {
-			text += fmt.Sprintf(" (%d more like this; --wide shows them)", len(same)-1)
-		}
-		if same[0].Fix != "" {
-			text += " → " + same[0].Fix
-		}
-		if place := where(same[0]); place != "" {
+		if place := where(n); place != "" {
 			text = place + " · " + text
 		}
 		p.para("  "+p.paint(dim, pad("info", 7))+"  ", text)
 		notes = rest
 	}
+}
+
+// alsoAt names the other places of a note, or counts them.
+func alsoAt(places []string) string {
+	switch {
+	case len(places) == 0:
+		return ""
+	case len(places) <= 2:
+		return " (also " + strings.Join(places, ", ") + ")"
+	}
+	return fmt.Sprintf(" (also at %d more places; --wide shows them)", len(places))
 }

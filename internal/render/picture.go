@@ -33,7 +33,7 @@ func (f fleet) picture(n filling) template.HTML {
 			label = ""
 		}
 		d.text(0, d.y+height/2+4, "lab", label)
-		if len(g.shares) > 0 {
+		if g.consumable {
 			f.drawShares(&d, g, height)
 		} else {
 			f.drawSlices(&d, g, height)

@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"iter"
 	"math"
 	"slices"
 
@@ -99,16 +100,20 @@ func (a *attempt) run() {
 
 // buy launches nodes, the heaviest pools first.
 func (a *attempt) buy() {
-	tiers := 0
-	for i := range a.m.pools {
-		tiers = max(tiers, a.m.pools[i].tier+1)
-	}
-	for tier := range tiers {
-		if slices.Max(append(slices.Clone(a.left), 0)) == 0 {
-			return
+	for tier := range a.tiers() {
+		if slices.ContainsFunc(a.left, func(n int) bool { return n > 0 }) {
+			a.buyTier(tier)
 		}
-		a.buyTier(tier)
 	}
+}
+
+// tiers is the number of different weights that pools have.
+func (a *attempt) tiers() int {
+	out := 0
+	for i := range a.m.pools {
+		out = max(out, a.m.pools[i].tier+1)
+	}
+	return out
 }
 
 func (a *attempt) buyTier(tier int) {
@@ -120,12 +125,12 @@ func (a *attempt) buyTier(tier int) {
 	if len(all) == 0 {
 		return
 	}
-	p := &packer{a: a, items: a.items, offers: a.undominated(all), ledger: a.ledger, free: make([]int64, len(a.m.dims.names))}
-	p.firstWorth()
+	p := a.newPacker(undominated(all, a.beats))
 	c := p.rounds(a.left)
 	if p.short(c.left) {
 		c = p.scarce(c, all)
 	}
+	c = p.choose(c, a.left)
 	p.improve(&c)
 	for i := range c.nodes {
 		a.ledger.take(a.m, c.nodes[i].kind, c.nodes[i].copies)
@@ -186,10 +191,22 @@ func (a *attempt) demandsChoice(k int) bool {
 // flexible reports whether enough of a pool's types hold the same pods for its
 // minValues (Karpenter 1.15, policy Strict).
 func (a *attempt) flexible(k int, at cells, items []item, takes []take) bool {
-	p := &a.m.pools[a.m.kinds[k].pool]
-	holding := a.holders(k, at, items, takes)
-	_, _, _, ok := p.set.Flexible(func(key string) []string { return a.valuesAmong(holding, at, key) })
-	return ok
+	set := a.m.pools[a.m.kinds[k].pool].set
+	enough := func(kinds []int) bool {
+		_, _, _, ok := set.Flexible(func(key string) []string { return a.valuesAmong(kinds, at, key) })
+		return ok
+	}
+	var holding []int
+	ask := 8 // look at the values now and then, not at every step
+	for o := range a.holders(k, at, items, takes) {
+		if holding = append(holding, o); len(holding) == ask {
+			if enough(holding) {
+				return true
+			}
+			ask *= 4
+		}
+	}
+	return enough(holding)
 }
 
 // valuesAmong lists the values of a label over kinds and the cells.
@@ -218,34 +235,34 @@ func (a *attempt) valuesAmong(kinds []int, at cells, key string) []string {
 	return out
 }
 
-// holders lists the kinds of k's pool, with its labels, that hold the same
+// holders yields the kinds of k's pool, with its labels, that hold the same
 // pods in one of the cells; k is among them.
-func (a *attempt) holders(k int, at cells, items []item, takes []take) []int {
-	kd := &a.m.kinds[k]
+func (a *attempt) holders(k int, at cells, items []item, takes []take) iter.Seq[int] {
 	need := make([]int64, len(a.m.dims.names))
 	for _, t := range takes {
 		add(need, items[t.item].vec, int64(t.n))
 	}
-	var out []int
-	for o := range a.m.kinds {
-		od := &a.m.kinds[o]
-		if od.pool != kd.pool || od.variant != kd.variant || !within(need, od.alloc) {
-			continue
-		}
-		where := at & od.cells
-		for _, t := range takes {
-			where &= a.where(&items[t.item], o)
-		}
-		if where != 0 && (o == k || !od.shared || a.repacks(o, where, items, takes)) {
-			out = append(out, o)
+	return func(yield func(int) bool) {
+		kd := &a.m.kinds[k]
+		for o := range a.m.kinds {
+			od := &a.m.kinds[o]
+			if od.pool != kd.pool || od.variant != kd.variant || od.cells&at == 0 || !within(need, od.alloc) {
+				continue
+			}
+			where := at
+			for _, t := range takes {
+				where &= a.where(&items[t.item], o)
+			}
+			if where != 0 && (o == k || !od.shared || a.repacks(o, where, items, takes)) && !yield(o) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // repacks reports whether the devices of another kind hold the same pods.
 func (a *attempt) repacks(o int, at cells, items []item, takes []take) bool {
-	n := a.newNode(o, at, make([]int64, len(a.m.dims.names)))
+	n := a.newNode().empty(o, at)
 	n.host = nil
 	for _, t := range takes {
 		if n.put(items, t.item, t.n) < t.n {

@@ -26,7 +26,9 @@ func newBins(m *market, g *group, c *classifier) []bin {
 		b := &out[i]
 		b.free = m.dims.vector(n.Allocatable)
 		b.gpu = nodeHasGPU(n)
-		if slices.ContainsFunc(n.Devices, func(d model.Device) bool { return len(d.Shares) > 0 }) {
+		shared := slices.ContainsFunc(n.Devices, func(d model.Device) bool { return len(d.Shares) > 0 })
+		m.dims.hold(b.free, len(n.Devices), shared)
+		if shared {
 			b.rack = newRack(n.Devices)
 			freeBacked(m.dims, b.free, n.Devices)
 		}
@@ -67,16 +69,7 @@ func nodeHasGPU(n *model.Node) bool {
 // others, then those that would cost the most. With gpus, pods without GPUs may
 // go on GPU nodes too: it is asked when they have nowhere else to go.
 func (a *attempt) fillBins(items []item, left []int, worth []float64, gpus bool) {
-	order := make([]int, 0, len(items))
-	for i := range items {
-		if left[i] > 0 {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		return cmp.Or(cmp.Compare(b2i(worth[x] > 0), b2i(worth[y] > 0)), cmp.Compare(b2i(worth[x] <= 0)*int(a.priority(&items[y])), b2i(worth[y] <= 0)*int(a.priority(&items[x]))),
-			cmp.Compare(worth[y], worth[x]))
-	})
+	order := a.urgency(items, left, worth)
 	for n := range a.bins {
 		for _, i := range order {
 			if left[i] == 0 || !a.mayUse(&items[i], n, worth[i], gpus) {
@@ -88,6 +81,33 @@ func (a *attempt) fillBins(items []item, left []int, worth []float64, gpus bool)
 		}
 		a.steps += int64(len(order))
 	}
+}
+
+// urgency orders the items that are left: stranded ones first, by priority,
+// then by the largest part that they take of a node; the others by their worth.
+func (a *attempt) urgency(items []item, left []int, worth []float64) []int {
+	var order []int
+	bulk := make([]float64, len(items))
+	for i := range items {
+		if left[i] == 0 {
+			continue
+		}
+		order = append(order, i)
+		for n := range a.bins {
+			if worth[i] == 0 {
+				bulk[i] = max(bulk[i], dominant(items[i].vec, a.bins[n].free))
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		if stranded := worth[x] == 0; stranded != (worth[y] == 0) {
+			return 1 - 2*b2i(stranded)
+		} else if stranded {
+			return cmp.Or(cmp.Compare(a.priority(&items[y]), a.priority(&items[x])), cmp.Compare(bulk[y], bulk[x]))
+		}
+		return cmp.Compare(worth[y], worth[x])
+	})
+	return order
 }
 
 func b2i(b bool) int {

@@ -70,20 +70,57 @@ func (a *attempt) haveResidents(s int) bool {
 // together makes one bundle of as many pods as a node can hold.
 func (a *attempt) together(items []item, i int) []item {
 	it := items[i]
-	for n := it.count; n > 0; n-- {
+	for n := a.most(&it); n > 0; n-- {
 		if n > 1 && a.price(a.bundled(&it, []part{{it.parts[0].shape, n}})) < 0 {
 			continue
 		}
-		b := a.bundled(&it, []part{{it.parts[0].shape, n}})
-		b.count = 1
-		items[i].count = 0
+		if crowds := a.lonely(items, i); n == 1 && len(crowds) > 0 {
+			items[i].count = 1
+			items = a.withOthers(items, i, crowds)
+		} else {
+			b := a.bundled(&it, []part{{it.parts[0].shape, n}})
+			b.count = 1
+			items = append(items, b)
+			items[i].count = 0
+		}
 		if rest := it.count - n; rest > 0 {
 			a.stuck = append(a.stuck, stuck{shape: it.parts[0].shape, n: rest, why: model.Verdict{
 				Code: model.CodeAffinity, Key: model.LabelHostname, Asked: int64(it.count), Have: int64(n)}})
 		}
-		return append(items, b)
+		return items
 	}
 	return items
+}
+
+// most is how many of an item the largest node could hold, at least 1.
+func (a *attempt) most(it *item) int {
+	most := 1
+	for n := range a.bins {
+		most = max(most, times(it.vec, a.bins[n].free, it.count))
+	}
+	for k := range a.m.kinds {
+		most = max(most, times(it.vec, a.m.kinds[k].alloc, it.count))
+	}
+	return most
+}
+
+// lonely lists the crowds by host that item i must be near to and of which
+// other shapes wait too: it cannot be the first of such a crowd by itself.
+func (a *attempt) lonely(items []item, i int) []int {
+	var out []int
+	s := items[i].parts[0].shape
+	for _, r := range a.topo.rules[s] {
+		if r.relation != near || a.topo.crowds[r.crowd].key != model.LabelHostname {
+			continue
+		}
+		for j := range items {
+			if j != i && items[j].count > 0 && a.topo.crowds[r.crowd].members[items[j].parts[0].shape] {
+				out = append(out, r.crowd)
+				break
+			}
+		}
+	}
+	return out
 }
 
 func (a *attempt) bundled(it *item, parts []part) item {
@@ -97,6 +134,9 @@ func (a *attempt) bundled(it *item, parts []part) item {
 // price returns the lowest price of a node for the item, 0 when one that
 // exists may hold it, and -1 when nothing can.
 func (a *attempt) price(it item) float64 {
+	if !a.bearable(it.parts) {
+		return -1
+	}
 	best := math.Inf(1)
 	for n := range a.bins {
 		if a.onNode(&it, n) && within(it.vec, a.bins[n].free) {
@@ -116,6 +156,32 @@ func (a *attempt) price(it item) float64 {
 	return best
 }
 
+// bearable reports whether the pods of a piece can be on one node at all.
+func (a *attempt) bearable(parts []part) bool {
+	for i, p := range parts {
+		for j, q := range parts {
+			if (i != j || p.n > 1) && a.clash(p.shape, q.shape) {
+				return false
+			}
+		}
+		for _, r := range a.topo.rules[p.shape] {
+			if r.relation != spread || a.topo.crowds[r.crowd].key != model.LabelHostname {
+				continue
+			}
+			n := 0
+			for _, q := range parts {
+				if a.topo.crowds[r.crowd].members[q.shape] {
+					n += q.n
+				}
+			}
+			if n > r.maxSkew {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // withOthers shares the pods of item i out over pods of the crowds that it is
 // drawn to, over as many of them as makes the cheapest bundles.
 func (a *attempt) withOthers(items []item, i int, crowds []int) []item {
@@ -128,7 +194,7 @@ func (a *attempt) withOthers(items []item, i int, crowds []int) []item {
 	for n := 1; n <= min(most, it.count); n++ {
 		each := (it.count + n - 1) / n
 		p := a.price(a.bundled(&it, a.partsWith(items, it, company, each)))
-		if c := p * float64(n); p >= 0 && c < cost {
+		if c := p*float64(n) + a.alone(items, company, n); p >= 0 && c < cost {
 			best, cost = n, c
 		}
 	}
@@ -149,6 +215,15 @@ func (a *attempt) withOthers(items []item, i int, crowds []int) []item {
 		}
 	}
 	return items
+}
+
+// alone estimates what the company costs that n bundles do not take.
+func (a *attempt) alone(items []item, company []int, n int) float64 {
+	sum := 0.0
+	for _, j := range company {
+		sum += max(a.price(items[j]), 0) * float64(items[j].count-n)
+	}
+	return sum
 }
 
 func (a *attempt) partsWith(items []item, it item, company []int, each int) []part {

@@ -9,10 +9,17 @@ import (
 
 // dims numbers the resources that some pod asks: cpu, memory and pods first,
 // the rest by name. Resources that nobody asks decide nothing and are left out.
+//
+// Where pods ask for shares of devices there is one more: thousandths of the
+// devices that are packed one by one, so that nodes whose devices are full look
+// full. It is necessary, not sufficient: racks have the last word.
 type dims struct {
-	names []string
-	index map[string]int
+	names   []string
+	index   map[string]int
+	devices int // dimension of the shared devices, -1 when nobody asks for shares
 }
+
+const wholeDevice = 1000
 
 const (
 	dimCPU = iota
@@ -24,7 +31,7 @@ const (
 const plenty = math.MaxInt64 / 4
 
 func newDims(specs []*model.PodSpec) dims {
-	d := dims{names: []string{model.CPU, model.Memory, model.Pods}, index: map[string]int{}}
+	d := dims{names: []string{model.CPU, model.Memory, model.Pods}, index: map[string]int{}, devices: -1}
 	seen := map[string]bool{model.CPU: true, model.Memory: true, model.Pods: true}
 	for _, spec := range specs {
 		for name, v := range spec.Requests {
@@ -35,6 +42,10 @@ func newDims(specs []*model.PodSpec) dims {
 		}
 	}
 	slices.Sort(d.names[dimPods+1:])
+	if slices.ContainsFunc(specs, func(s *model.PodSpec) bool { return len(s.Shares) > 0 }) {
+		d.devices = len(d.names)
+		d.names = append(d.names, "devices")
+	}
 	for i, name := range d.names {
 		d.index[name] = i
 	}
@@ -49,6 +60,32 @@ func (d dims) vector(r model.Resources) []int64 {
 		out[i] = min(max(r[name], 0), plenty)
 	}
 	return out
+}
+
+// hold sets how many devices are packed one by one; where none are, the
+// dimension does not count.
+func (d dims) hold(v []int64, devices int, shared bool) {
+	switch {
+	case d.devices < 0:
+	case shared:
+		v[d.devices] = wholeDevice * int64(devices)
+	default:
+		v[d.devices] = plenty
+	}
+}
+
+// deviceUse is what a pod takes of devices, in thousandths; of memory in MiB,
+// whose part depends on the device, nothing is counted.
+func deviceUse(spec *model.PodSpec) int64 {
+	if len(spec.Shares) == 0 {
+		return wholeDevice * spec.Requests[model.NvidiaGPU]
+	}
+	sum := int64(0)
+	for _, s := range spec.Shares {
+		part := max(s.PerDevice[model.ShareMilli], 10*s.PerDevice[model.SharePercent], 10*s.PerDevice[model.ShareCores])
+		sum += s.Count * min(part, wholeDevice)
+	}
+	return sum
 }
 
 // resources writes v as a map without its zeros.

@@ -8,8 +8,11 @@
 //	kinds       pool x instance type x chosen labels, with what it has for pods
 //	classes     selectors, affinity and volumes against kinds, all at once
 //	fits        which shapes a kind and a node can hold at all
+//	prefer      preferences, given up last-first where they cost
+//	attempt     one try: split, fill what exists, buy the rest
 //	topology    who counts for whose spread and affinity
 //	domains     spread and affinity by zone and the like split shapes by domain
+//	bundles     pods that must share a node become one piece
 //	hosts       what pods of one node forbid or demand of each other
 //	bins        nodes that exist, filled first
 //	offers      kinds at a price, without those that another beats
@@ -18,9 +21,10 @@
 //	exact       the cheapest cover of a few pods, by dynamic programming
 //	improve     take some nodes apart and cover their pods better
 //	limits      what a pool may still launch
-//	prefer      preferences, given up last-first where they cost
+//	scarce      covering where limits bind
 //	finish      what was found, as a plan
-//	refuse      why a shape goes nowhere, and remedy: what would change that
+//	refuse      why a shape goes nowhere: on pools, with labels; on nodes
+//	remedy      which single change would help, each tried on changed copies
 //
 // Amounts are dense vectors over the resources that anybody asks (dims), sets
 // are bitsets over small indexes. Everything is deterministic: search is

@@ -143,7 +143,9 @@ func (sp *splitter) shape(s int) []item {
 			sp.a.stuck = append(sp.a.stuck, stuck{shape: s, n: count - done, why: sp.why(s, domains, eligible)})
 			break
 		}
-		placed[best]++
+		if placed[best]++; placed[best] == 1 {
+			sp.tally.keep(sp.a.topo, s, domains[best].value, eligible)
+		}
 		sp.tally.note(sp.a.topo, s, 1, domains[best].value)
 	}
 	var out []item
@@ -156,9 +158,10 @@ func (sp *splitter) shape(s int) []item {
 }
 
 // best returns the domain for one more pod: allowed, least full for the
-// shape's spreads, then the cheapest; -1 when none is allowed.
+// shape's spreads, then the cheapest, then the least full for those who count
+// the shape; -1 when none is allowed.
 func (sp *splitter) best(s int, domains []domain, placed []int, eligible [][]string) int {
-	best, least, price := -1, 0, 0.0
+	best, least, price, company := -1, 0, 0.0, 0
 	for i := range domains {
 		d := &domains[i]
 		if limit, capped := sp.a.caps[capKey{s, d.name}]; capped && placed[i] >= limit {
@@ -171,8 +174,9 @@ func (sp *splitter) best(s int, domains []domain, placed []int, eligible [][]str
 		if placed[i] < d.room {
 			cost = 0
 		}
-		if best < 0 || n < least || (n == least && cost < price) {
-			best, least, price = i, n, cost
+		all := sp.company(s, d)
+		if best < 0 || n < least || (n == least && (cost < price || (cost == price && all < company))) {
+			best, least, price, company = i, n, cost, all
 		}
 	}
 	return best
@@ -184,6 +188,15 @@ func (sp *splitter) crowding(s int, d *domain) int {
 		if r.relation == spread {
 			n += sp.tally.count[r.crowd][d.value(sp.a.topo.crowds[r.crowd].key)]
 		}
+	}
+	return n
+}
+
+// company counts the pods of a domain that are of the same crowds as a shape.
+func (sp *splitter) company(s int, d *domain) int {
+	n := 0
+	for _, c := range sp.a.topo.in[s] {
+		n += sp.tally.count[c][d.value(sp.a.topo.crowds[c].key)]
 	}
 	return n
 }
@@ -357,7 +370,7 @@ func (sp *splitter) why(s int, domains []domain, eligible [][]string) model.Verd
 			continue
 		}
 		r := top.rules[s][failed]
-		v := model.Verdict{Code: model.CodeAffinity, Key: top.crowds[r.crowd].key}
+		v := model.Verdict{Code: model.CodeAffinity, Key: top.crowds[r.crowd].key, Wanted: top.crowds[r.crowd].words}
 		if r.relation == spread {
 			v.Code, v.Asked = model.CodeSpread, int64(r.maxSkew)
 		}

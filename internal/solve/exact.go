@@ -164,7 +164,7 @@ func (e *enumerator) keep() {
 // not share one.
 func (p *packer) node(o int, which, n []int) (f filling, ok bool) {
 	of := &p.offers[o]
-	nd := p.a.newNode(of.kind, of.cells, p.free)
+	nd := p.bench.empty(of.kind, of.cells)
 	for i, item := range which {
 		if n[i] > 0 && nd.put(p.items, item, n[i]) < n[i] {
 			return filling{}, false

@@ -17,7 +17,7 @@ type filling struct {
 	kind   int
 	cells  cells
 	price  float64
-	takes  []take // by item, rising
+	takes  []take // by item, rising; where devices are shared in the order in which they were placed
 	copies int
 }
 
@@ -33,13 +33,27 @@ const (
 
 // A packer covers items with nodes of one tier of pools.
 type packer struct {
-	a      *attempt
-	items  []item
-	offers []offer
-	worth  []float64 // of one of each item, $/h: what it has cost to place
-	ledger *ledger
-	free   []int64 // scratch
-	order  [][]int32
+	a       *attempt
+	items   []item
+	offers  []offer
+	worth   []float64 // of one of each item, $/h: what it has cost to place
+	ledger  *ledger
+	order   [][]int32 // by offer: items in the order in which fill takes them
+	bench   *node     // the node being filled, used again and again
+	ranks   []ranked  // of reorder, likewise
+	columns columns   // nodes filled in the rounds, for choose
+}
+
+func (a *attempt) newPacker(offers []offer) *packer {
+	p := &packer{a: a, items: a.items, offers: offers, ledger: a.ledger, bench: a.newNode()}
+	p.firstWorth()
+	return p
+}
+
+// ranked is an item in the order of reorder.
+type ranked struct {
+	item          int32
+	density, size float64
 }
 
 // reorder sorts for every offer the items that fit by worth for size, so that
@@ -49,14 +63,8 @@ func (p *packer) reorder(w weighing, left []int) {
 		p.order = make([][]int32, len(p.offers))
 	}
 	demand := p.demand(w, left)
-	type ranked struct {
-		item    int32
-		density float64
-		size    float64
-	}
-	var list []ranked
 	for o := range p.offers {
-		list = list[:0]
+		list := p.ranks[:0]
 		of := &p.offers[o]
 		of.fits.each(func(i int) {
 			if left[i] > 0 {
@@ -64,14 +72,28 @@ func (p *packer) reorder(w weighing, left []int) {
 				list = append(list, ranked{int32(i), p.worth[i] / size, size})
 			}
 		})
-		slices.SortFunc(list, func(x, y ranked) int {
-			return cmp.Or(cmp.Compare(y.density, x.density), cmp.Compare(y.size, x.size), cmp.Compare(x.item, y.item))
-		})
-		p.order[o] = p.order[o][:0]
+		slices.SortFunc(list, byDensity)
+		p.ranks = list
+		p.order[o] = slices.Grow(p.order[o][:0], len(list))
 		for _, r := range list {
 			p.order[o] = append(p.order[o], r.item)
 		}
 	}
+}
+
+// byDensity puts what is worth most for its size first, then the larger.
+func byDensity(x, y ranked) int {
+	switch {
+	case x.density > y.density:
+		return -1
+	case x.density < y.density:
+		return 1
+	case x.size > y.size:
+		return -1
+	case x.size < y.size:
+		return 1
+	}
+	return int(x.item - y.item)
 }
 
 func (p *packer) demand(w weighing, left []int) []float64 {
@@ -117,7 +139,7 @@ func (p *packer) size(w weighing, vec, alloc []int64, demand []float64) float64 
 // nothing fits.
 func (p *packer) fill(o int, left []int) (f filling, worth float64) {
 	of := &p.offers[o]
-	n := p.a.newNode(of.kind, of.cells, p.free)
+	n := p.bench.empty(of.kind, of.cells)
 	for _, i := range p.order[o] {
 		if left[i] == 0 {
 			continue
@@ -159,15 +181,24 @@ type node struct {
 	host  *hostState
 }
 
-func (a *attempt) newNode(kind int, at cells, scratch []int64) *node {
-	k := &a.m.kinds[kind]
-	n := &node{a: a, kind: kind, cells: at, free: scratch}
+func (a *attempt) newNode() *node {
+	n := &node{a: a, free: make([]int64, len(a.m.dims.names))}
+	if a.hosts != nil {
+		n.host = a.hosts.state()
+	}
+	return n
+}
+
+// empty makes n an empty node of a kind.
+func (n *node) empty(kind int, at cells) *node {
+	k := &n.a.m.kinds[kind]
+	n.kind, n.cells, n.takes, n.rack = kind, at, n.takes[:0], nil
 	copy(n.free, k.alloc)
 	if k.shared {
 		n.rack = newRack(k.adv.Devices)
 	}
-	if a.hosts != nil {
-		n.host = a.hosts.state()
+	if n.host != nil {
+		n.host.clear()
 	}
 	return n
 }
@@ -189,6 +220,10 @@ func (n *node) put(items []item, i, limit int) int {
 		}
 	}
 	if n.rack != nil {
+		// Placed in two goes, an item could not be placed again in one.
+		if slices.ContainsFunc(n.takes, func(t take) bool { return t.item == i }) {
+			return 0
+		}
 		if k = n.rackPut(it, k); k == 0 {
 			return 0
 		}
@@ -202,8 +237,28 @@ func (n *node) put(items []item, i, limit int) int {
 	return k
 }
 
+// has returns how many of an item are on the node.
+func (n *node) has(i int) int {
+	sum := 0
+	for _, t := range n.takes {
+		if t.item == i {
+			sum += t.n
+		}
+	}
+	return sum
+}
+
 // rackPut places up to k of an item on the node's devices.
 func (n *node) rackPut(it *item, k int) int {
+	if len(it.parts) == 1 && it.parts[0].n == 1 {
+		spec := n.a.g.shapes[it.parts[0].shape].spec
+		for done := range k {
+			if _, ok := n.rack.place(spec); !ok {
+				return done
+			}
+		}
+		return k
+	}
 	for done := range k {
 		before := n.rack.clone()
 		for _, p := range it.parts {
@@ -220,8 +275,11 @@ func (n *node) rackPut(it *item, k int) int {
 
 func (n *node) filling(price float64) filling {
 	takes := slices.Clone(n.takes)
-	slices.SortFunc(takes, func(x, y take) int { return cmp.Compare(x.item, y.item) })
-	return filling{kind: n.kind, cells: n.cells, price: price, takes: merge(takes), copies: 1}
+	if n.rack == nil {
+		slices.SortFunc(takes, func(x, y take) int { return cmp.Compare(x.item, y.item) })
+		takes = merge(takes)
+	}
+	return filling{kind: n.kind, cells: n.cells, price: price, takes: takes, copies: 1}
 }
 
 // merge joins takes of one item that follow each other.

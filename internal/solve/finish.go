@@ -3,6 +3,7 @@ package solve
 import (
 	"cmp"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -22,6 +23,11 @@ const (
 func (a *attempt) finish(relaxed []model.Relaxation) (plan.Plan, model.Trace) {
 	d := newDealer(a)
 	var p plan.Plan
+	nodes := 0
+	for i := range a.launches {
+		nodes += a.launches[i].copies
+	}
+	p.Launches = make([]plan.Launch, 0, nodes)
 	for n := range a.bins {
 		if b := &a.bins[n]; len(b.takes) > 0 {
 			bind := plan.Bind{Node: a.m.snap.Nodes[n].Name}
@@ -29,6 +35,7 @@ func (a *attempt) finish(relaxed []model.Relaxation) (plan.Plan, model.Trace) {
 			p.Binds = append(p.Binds, bind)
 		}
 	}
+	a.sortLaunches()
 	for i := range a.launches {
 		f := &a.launches[i]
 		l := a.launch(f)
@@ -38,7 +45,6 @@ func (a *attempt) finish(relaxed []model.Relaxation) (plan.Plan, model.Trace) {
 			p.Launches = append(p.Launches, one)
 		}
 	}
-	a.sortLaunches(p.Launches)
 	for i := range p.Launches {
 		p.Cost += p.Launches[i].Price
 	}
@@ -140,43 +146,58 @@ func (a *attempt) launch(f *filling) plan.Launch {
 	return l
 }
 
-// alternatives lists the types of the pool that hold the same pods, cheapest
-// first: those within fallback of the price, and as many more as minValues
-// demands.
+// A choice is a kind that a launch may fall back on.
+type choice struct {
+	kind  int
+	name  string
+	price float64
+}
+
+// alternatives lists the types of the pool that hold the same pods, the
+// planned one first, then by price: those within fallback of the price, and as
+// many more as minValues demands. Only for minValues it lists types that would
+// exceed the pool's limits.
 func (a *attempt) alternatives(f *filling, at cells) []string {
-	k := &a.m.kinds[f.kind]
-	type choice struct {
-		kind  int
-		name  string
-		price float64
-	}
-	var all []choice
-	for _, o := range a.holders(f.kind, at, a.items, f.takes) {
-		if price, _, ok := a.m.kinds[o].cheapest(at, a.m.cells); ok && a.affords(f.kind, o) {
-			all = append(all, choice{o, a.m.snap.Types[a.m.kinds[o].typ].Name, price})
+	price, _, _ := a.m.kinds[f.kind].cheapest(at, a.m.cells)
+	demanding := a.demandsChoice(f.kind)
+	var usual, others []choice
+	for o := range a.holders(f.kind, at, a.items, f.takes) {
+		c := choice{kind: o}
+		if c.price, _, _ = a.m.kinds[o].cheapest(at, a.m.cells); c.price > price*fallback && !demanding {
+			continue
+		}
+		c.name = a.m.snap.Types[a.m.kinds[o].typ].Name
+		if a.affords(f.kind, o) {
+			usual = append(usual, c)
+		} else if demanding {
+			others = append(others, c)
 		}
 	}
-	slices.SortStableFunc(all, func(x, y choice) int {
-		return cmp.Or(cmp.Compare(b2i(y.kind == f.kind), b2i(x.kind == f.kind)), cmp.Compare(x.price, y.price), strings.Compare(x.name, y.name))
-	})
-	limit := k.market[0].price
-	if price, _, ok := k.cheapest(at, a.m.cells); ok {
-		limit = price * fallback
+	names, enough := a.choose(f.kind, at, usual)
+	if !enough {
+		names, _ = a.choose(f.kind, at, append(usual, others...))
 	}
-	set := a.m.pools[k.pool].set
-	var out []string
+	return names
+}
+
+// choose takes from the choices what alternatives lists; enough is false when
+// minValues is not met.
+func (a *attempt) choose(k int, at cells, all []choice) (names []string, enough bool) {
+	slices.SortStableFunc(all, func(x, y choice) int {
+		return cmp.Or(cmp.Compare(b2i(y.kind == k), b2i(x.kind == k)), cmp.Compare(x.price, y.price), strings.Compare(x.name, y.name))
+	})
+	set := a.m.pools[a.m.kinds[k].pool].set
 	var kept []int
 	for _, c := range all {
-		enough := len(out) > 0
-		if enough {
-			_, _, _, enough = set.Flexible(func(key string) []string { return a.valuesAmong(kept, at, key) })
-		}
-		if enough && (c.price > limit || len(out) >= maxAlternatives) {
+		if enough && (c.price > all[0].price*fallback || len(names) >= maxAlternatives) {
 			break
 		}
-		out, kept = append(out, c.name), append(kept, c.kind)
+		names, kept = append(names, c.name), append(kept, c.kind)
+		if !enough {
+			_, _, _, enough = set.Flexible(func(key string) []string { return a.valuesAmong(kept, at, key) })
+		}
 	}
-	return out
+	return names, enough
 }
 
 // affords reports whether a pool's limits leave room for kind o in place of k,
@@ -198,16 +219,21 @@ func (a *attempt) affords(k, o int) bool {
 }
 
 // sortLaunches puts the heaviest pools first, then type, capacity type and
-// zone by name, then the first pod.
-func (a *attempt) sortLaunches(all []plan.Launch) {
-	rank := map[string]int{}
-	for i := range a.m.pools {
-		rank[a.m.pools[i].src.Name] = i
-	}
-	slices.SortStableFunc(all, func(x, y plan.Launch) int {
-		return cmp.Or(cmp.Compare(rank[x.Pool], rank[y.Pool]), strings.Compare(x.Type, y.Type), strings.Compare(x.CapacityType, y.CapacityType),
-			slices.Compare(x.Zones, y.Zones), slices.Compare(x.Pods, y.Pods))
+// zones by name, then the fuller nodes.
+func (a *attempt) sortLaunches() {
+	slices.SortStableFunc(a.launches, func(x, y filling) int {
+		kx, ky := &a.m.kinds[x.kind], &a.m.kinds[y.kind]
+		return cmp.Or(cmp.Compare(kx.pool, ky.pool), strings.Compare(a.m.snap.Types[kx.typ].Name, a.m.snap.Types[ky.typ].Name),
+			strings.Compare(a.capacityType(&x), a.capacityType(&y)), cmp.Compare(kx.variant, ky.variant), cmp.Compare(x.cells, y.cells), compareTakes(x.takes, y.takes))
 	})
+}
+
+func (a *attempt) capacityType(f *filling) string {
+	return a.m.cells[bits.TrailingZeros64(uint64(f.cells))].capacityType
+}
+
+func compareTakes(x, y []take) int {
+	return slices.CompareFunc(x, y, func(p, q take) int { return cmp.Or(cmp.Compare(p.item, q.item), cmp.Compare(q.n, p.n)) })
 }
 
 // refusals explains the pods that were not dealt.

@@ -157,10 +157,17 @@ func (a *attempt) shuns(s, t int) bool {
 
 func (h *hosts) state() *hostState {
 	st := &hostState{present: newSet(len(h.blocks)), count: make([]int, len(h.slots)), limit: make([]int, len(h.slots))}
+	st.clear()
+	return st
+}
+
+// clear makes the state that of a node without pods.
+func (st *hostState) clear() {
+	clear(st.present)
+	clear(st.count)
 	for i := range st.limit {
 		st.limit[i] = math.MaxInt
 	}
-	return st
 }
 
 // room returns how many of an item, at most n, the pods of a node allow.

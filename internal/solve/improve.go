@@ -92,12 +92,14 @@ func (p *packer) rightSize(c *cover) {
 	for i := range c.nodes {
 		f := &c.nodes[i]
 		which, n := make([]int, len(f.takes)), make([]int, len(f.takes))
+		need := make([]int64, len(p.a.m.dims.names))
 		for j, t := range f.takes {
 			which[j], n[j] = t.item, t.n
+			add(need, p.items[t.item].vec, int64(t.n))
 		}
 		for o := range p.offers {
 			of := &p.offers[o]
-			if of.price >= f.price-1e-12 {
+			if of.price >= f.price-1e-12 || !within(need, of.alloc) || slices.ContainsFunc(which, func(i int) bool { return !of.fits.has(i) }) {
 				continue
 			}
 			if g, ok := p.node(o, which, n); ok {
@@ -106,8 +108,8 @@ func (p *packer) rightSize(c *cover) {
 					*f = g
 				}
 			}
-			p.a.steps++
 		}
+		p.a.steps += int64(len(p.offers)) / 8
 	}
 }
 

@@ -49,6 +49,7 @@ func (m *market) addKinds(p, t int) {
 	pl, typ := &m.pools[p], &m.snap.Types[t]
 	base := m.listings(typ, pl.cells)
 	plain := m.dims.vector(allocatable(typ, pl.src.Kubelet))
+	m.dims.hold(plain, 0, false)
 	isGPU, barred := hasGPU(typ), fractional(typ) && !names(pl.src, typ)
 	for v, labels := range pl.variants {
 		k := kind{pool: p, typ: t, variant: v, labels: labels, gpu: isGPU, barred: barred, cells: m.offered(typ, pl.cells), market: base, gross: plain, adv: &noAdvertisement}
@@ -93,6 +94,7 @@ func (m *market) advertise(k *kind, t *model.InstanceType, kubelet model.Kubelet
 	for i := range adv.Devices {
 		k.shared = k.shared || len(adv.Devices[i].Shares) > 0
 	}
+	m.dims.hold(k.gross, len(adv.Devices), k.shared)
 	if k.shared {
 		freeBacked(m.dims, k.gross, adv.Devices)
 	}

@@ -85,6 +85,15 @@ func (r *refusing) nodeSize(n int) (model.Verdict, bool) {
 			return model.Verdict{Code: model.CodeTooBig, Key: name, Asked: want, Have: max(have, 0), Used: node.Allocatable[name] - max(have, 0)}, false
 		}
 	}
+	if rk := r.a.bins[n].rack; rk != nil {
+		if _, ok := rk.clone().place(r.spec); !ok {
+			v := model.Verdict{Code: model.CodeTooBig, Key: model.NvidiaGPU, Asked: r.spec.Requests[model.NvidiaGPU]}
+			for _, s := range r.spec.Shares {
+				v.Key, v.Asked = s.Resource, s.Count
+			}
+			return v, false
+		}
+	}
 	return model.Verdict{}, true
 }
 

@@ -2,6 +2,7 @@ package solve
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -45,11 +46,11 @@ func (a *attempt) offersOfKind(out []offer, k int, masks []cells) []offer {
 			continue
 		}
 		done = mask
-		price, at, ok := kd.cheapest(mask, a.m.cells)
-		if !ok || slices.ContainsFunc(out[first:], func(o offer) bool { return o.cells == at }) {
-			continue
+		for price, at := range a.prices(k, mask) {
+			if !slices.ContainsFunc(out[first:], func(o offer) bool { return o.cells == at }) {
+				out = append(out, offer{kind: k, cells: at, price: price, estimated: kd.estimated(at), alloc: kd.alloc, fits: newSet(len(masks))})
+			}
 		}
-		out = append(out, offer{kind: k, cells: at, price: price, estimated: kd.estimated(at), alloc: kd.alloc, fits: newSet(len(masks))})
 	}
 	for i := range out[first:] {
 		o := &out[first+i]
@@ -62,6 +63,20 @@ func (a *attempt) offersOfKind(out []offer, k int, masks []cells) []offer {
 	return out
 }
 
+// prices yields the lowest price of a kind in the cells, and where its pool
+// has minValues the higher ones too: more types may be sold there.
+func (a *attempt) prices(k int, in cells) iter.Seq2[float64, cells] {
+	return func(yield func(float64, cells) bool) {
+		for in != 0 {
+			price, at, ok := a.m.kinds[k].cheapest(in, a.m.cells)
+			if !ok || !yield(price, at) || !a.demandsChoice(k) {
+				return
+			}
+			in &^= at
+		}
+	}
+}
+
 func (k *kind) estimated(at cells) bool {
 	for _, l := range k.market {
 		if at&(1<<l.cell) != 0 {
@@ -71,21 +86,27 @@ func (k *kind) estimated(at cells) bool {
 	return false
 }
 
-// undominated drops offers that another of the same pool beats: no dearer, no
-// smaller in any dimension, and open to the same items. Where a limit makes a
-// smaller node worth having the dropped ones are asked again.
-func (a *attempt) undominated(offers []offer) []offer {
-	order := slices.Clone(offers)
-	slices.SortStableFunc(order, func(x, y offer) int {
+// undominated drops offers that another beats. Where a limit makes a smaller
+// node worth having the dropped ones are asked again.
+func undominated(offers []offer, beats func(x, y *offer) bool) []offer {
+	order := make([]*offer, len(offers))
+	for i := range offers {
+		order[i] = &offers[i]
+	}
+	slices.SortStableFunc(order, func(x, y *offer) int {
 		return cmp.Or(cmp.Compare(x.price, y.price), cmp.Compare(y.size(), x.size()))
 	})
-	var keep []offer
-	for i := range order {
-		if !slices.ContainsFunc(keep, func(k offer) bool { return a.beats(&k, &order[i]) }) {
-			keep = append(keep, order[i])
+	var best []*offer
+	for _, o := range order {
+		if !slices.ContainsFunc(best, func(b *offer) bool { return beats(b, o) }) {
+			best = append(best, o)
 		}
 	}
-	return keep
+	out := make([]offer, len(best))
+	for i, o := range best {
+		out[i] = *o
+	}
+	return out
 }
 
 // size orders offers of one price: the roomier first.
@@ -97,7 +118,19 @@ func (o *offer) size() float64 {
 	return sum
 }
 
+// beats reports whether x makes y of the same pool needless. Where the pool
+// has minValues x must be sold wherever y is, so that it has as many others
+// beside it.
 func (a *attempt) beats(x, y *offer) bool {
 	kx, ky := &a.m.kinds[x.kind], &a.m.kinds[y.kind]
-	return kx.pool == ky.pool && !kx.shared && !ky.shared && x.price <= y.price && within(y.alloc, x.alloc) && x.fits.covers(y.fits)
+	if kx.pool != ky.pool || !a.noWorse(x, y) {
+		return false
+	}
+	return !a.demandsChoice(x.kind) || (kx.variant == ky.variant && y.cells&^x.cells == 0)
+}
+
+// noWorse reports whether x is no dearer than y, no smaller in any dimension,
+// and open to the same items.
+func (a *attempt) noWorse(x, y *offer) bool {
+	return !a.m.kinds[x.kind].shared && !a.m.kinds[y.kind].shared && x.price <= y.price && within(y.alloc, x.alloc) && x.fits.covers(y.fits)
 }

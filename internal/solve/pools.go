@@ -265,7 +265,8 @@ func (m mentions) term(t model.Term) {
 	}
 }
 
-// maxVariants bounds how many ways of choosing labels a pool is tried in.
+// maxVariants bounds in how many ways of choosing labels a pool is tried; of a
+// key with more values than that the first are used.
 const maxVariants = 256
 
 // variants lists the label sets that a pool's nodes may be launched with. A
@@ -282,9 +283,7 @@ func (m *market) variants(p *pool) []map[string]string {
 			continue
 		}
 		options := m.options(p, key)
-		if len(options)*len(out) > maxVariants {
-			options = options[:1]
-		}
+		options = options[:min(len(options), max(1, maxVariants/len(out)))]
 		out = multiply(out, key, options)
 	}
 	return out

@@ -2,7 +2,7 @@ package solve
 
 import (
 	"cmp"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -69,8 +69,8 @@ func (r *refusing) pool(spec *model.PodSpec, p int) (v model.Verdict, ok bool) {
 	return r.bySize(spec, p, kinds)
 }
 
-// bySize goes on where labels agree: resources, offerings, minValues, limits,
-// and at last what is kept from pods as a matter of policy.
+// bySize goes on where labels agree: resources, offerings, what is kept from
+// pods as a matter of policy, minValues, and limits.
 func (r *refusing) bySize(spec *model.PodSpec, p int, kinds []int) (v model.Verdict, ok bool) {
 	open := slices.DeleteFunc(slices.Clone(kinds), func(k int) bool { return r.a.m.kinds[k].barred })
 	left, v := r.holding(spec, open)
@@ -83,13 +83,13 @@ func (r *refusing) bySize(spec *model.PodSpec, p int, kinds []int) (v model.Verd
 	if left, v = r.sold(spec, left); len(left) == 0 {
 		return v, false
 	}
-	if left, v = r.choice(left, p); len(left) == 0 {
+	if left, v = r.policy(spec, left, p); len(left) == 0 {
 		return v, false
 	}
-	if v, ok = r.limit(left); !ok {
+	if left, v = r.choice(spec, left, p); len(left) == 0 {
 		return v, false
 	}
-	return r.policy(spec, left, p)
+	return r.limit(left)
 }
 
 func tolerated(spec *model.PodSpec, key string) []string {
@@ -114,38 +114,6 @@ func taintText(t model.Taint) string {
 	return out
 }
 
-// requirements compares what the pod wants of labels with what the pool says.
-func (r *refusing) requirements(spec *model.PodSpec, pl *pool) (model.Verdict, bool) {
-	wants := constraint.Alternatives(spec)
-	if len(wants) == 0 {
-		return model.Verdict{Code: model.CodeRequirement, Detail: "the pod's own selector, affinity and volumes exclude each other"}, false
-	}
-	var first model.Verdict
-	for i, want := range wants {
-		key, conflict := pl.set.Conflict(want, r.open)
-		if !conflict {
-			return model.Verdict{}, true
-		}
-		if i == 0 {
-			first = model.Verdict{Code: model.CodeRequirement, Key: key, Wanted: want.Words(key), Offered: pl.set.Words(key)}
-		}
-	}
-	return first, false
-}
-
-// open reports whether a label comes with the node whatever its pool says.
-func (r *refusing) open(key string) bool {
-	if r.a.m.typeDecides(key) || key == model.LabelZone || key == model.LabelCapacityType || key == model.LabelRegion {
-		return true
-	}
-	for i := range r.a.m.kinds {
-		if _, ok := r.a.m.kinds[i].adv.Labels[key]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 func (r *refusing) kindsOf(p int) []int {
 	var out []int
 	for k := range r.a.m.kinds {
@@ -154,88 +122,6 @@ func (r *refusing) kindsOf(p int) []int {
 		}
 	}
 	return out
-}
-
-// noTypes says which of a pool's own keys leaves no type.
-func (r *refusing) noTypes(pl *pool) model.Verdict {
-	v := model.Verdict{Code: model.CodeNoType}
-	count := map[string]int{}
-	for i := range r.a.m.snap.Types {
-		if key, no := r.a.m.refuses(pl, &r.a.m.snap.Types[i]); no {
-			count[key]++
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(count)) {
-		if v.Key == "" || count[key] > count[v.Key] {
-			v.Key, v.Offered = key, pl.set.Words(key)
-		}
-	}
-	return v
-}
-
-// byLabels keeps the kinds whose labels the pod wants, zones and capacity
-// types apart, or says which label leaves none.
-func (r *refusing) byLabels(spec *model.PodSpec, kinds []int) ([]int, model.Verdict) {
-	where := r.a.m.admit(withoutCells(spec), false)
-	left := slices.DeleteFunc(slices.Clone(kinds), func(k int) bool { return where[k] == 0 })
-	if len(left) > 0 {
-		return left, model.Verdict{}
-	}
-	left = kinds
-	for _, q := range wishes(withoutCells(spec)) {
-		one := make([]cells, len(r.a.m.kinds))
-		for _, k := range left {
-			one[k] = 1
-		}
-		r.a.m.require(one, q)
-		next := slices.DeleteFunc(slices.Clone(left), func(k int) bool { return one[k] == 0 })
-		if len(next) == 0 {
-			key := constraint.Normalize(q.Key)
-			v := model.Verdict{Code: model.CodeNoType, Key: key, Wanted: constraint.NewSet([]model.Requirement{q}).Words(key), Offered: r.values(left, key)}
-			if len(left) == len(kinds) {
-				v.Code = model.CodeRequirement
-			}
-			return nil, v
-		}
-		left = next
-	}
-	return nil, model.Verdict{Code: model.CodeNoType}
-}
-
-// wishes lists a pod's requirements one by one: the selector's by key, then the
-// first term's of its affinity and of each volume.
-func wishes(spec *model.PodSpec) []model.Requirement {
-	var out []model.Requirement
-	for _, k := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
-		out = append(out, model.Requirement{Key: k, Operator: model.In, Values: []string{spec.NodeSelector[k]}})
-	}
-	if len(spec.NodeAffinity) > 0 {
-		out = append(out, spec.NodeAffinity[0]...)
-	}
-	for _, v := range spec.Volumes {
-		if len(v.Terms) > 0 {
-			out = append(out, v.Terms[0]...)
-		}
-	}
-	return out
-}
-
-func (r *refusing) values(kinds []int, key string) []string {
-	col := r.a.m.column(key)
-	var out []string
-	for _, k := range kinds {
-		if id := col.of[k]; id >= 0 {
-			out = append(out, col.values[id])
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// withoutCells drops what a pod wants of zones and capacity types.
-func withoutCells(spec *model.PodSpec) *model.PodSpec {
-	out := dropLabel(spec, model.LabelZone)
-	return dropLabel(out, model.LabelCapacityType)
 }
 
 // amount is what a kind has of a resource, also one that no pod asks.
@@ -357,63 +243,29 @@ func (r *refusing) fraction(kinds []int) model.Verdict {
 	return v
 }
 
-// sold keeps the kinds that are sold where the pod may run.
-func (r *refusing) sold(spec *model.PodSpec, kinds []int) ([]int, model.Verdict) {
-	where := r.a.m.admit(spec, false)
-	left := r.keep(kinds, func(k int) bool { return where[k] != 0 })
-	if len(left) > 0 {
-		return left, model.Verdict{}
-	}
-	v := model.Verdict{Code: model.CodeNoOffering, Key: model.LabelZone}
-	want, all := ^cells(0), cells(0)
-	for _, k := range kinds {
-		all |= r.a.m.kinds[k].cells
-	}
-	for _, q := range wishes(spec) {
-		key := constraint.Normalize(q.Key)
-		if key != model.LabelZone && key != model.LabelCapacityType {
-			continue
-		}
-		want &= r.a.m.cellsWhere(key, q)
-		v.Key, v.Wanted = key, constraint.NewSet([]model.Requirement{q}).Words(key)
-		if want&all == 0 {
-			break
-		}
-	}
-	v.Offered = r.cellValues(all, v.Key)
-	return nil, v
-}
-
-func (r *refusing) cellValues(in cells, key string) []string {
-	var out []string
-	for i, c := range r.a.m.cells {
-		switch {
-		case in&(1<<i) == 0:
-		case key == model.LabelCapacityType:
-			out = append(out, c.capacityType)
-		default:
-			out = append(out, c.zone)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // choice keeps the kinds beside which enough others hold the pod for minValues.
-func (r *refusing) choice(kinds []int, p int) ([]int, model.Verdict) {
+func (r *refusing) choice(spec *model.PodSpec, kinds []int, p int) ([]int, model.Verdict) {
 	set := r.a.m.pools[p].set
 	if len(set.Demanding()) == 0 {
 		return kinds, model.Verdict{}
 	}
-	var all cells
+	where := r.a.m.admit(spec, false)
+	var out []int
+	v := model.Verdict{Code: model.CodeMinValues, Have: -1}
 	for _, k := range kinds {
-		all |= r.a.m.kinds[k].cells
+		for _, at := range r.a.prices(k, where[k]) {
+			beside := r.keep(kinds, func(o int) bool { return where[o]&at != 0 && r.a.m.kinds[o].variant == r.a.m.kinds[k].variant })
+			key, want, have, ok := set.Flexible(func(key string) []string { return r.a.valuesAmong(beside, at, key) })
+			if ok {
+				out = append(out, k)
+				break
+			}
+			if int64(have) > v.Have {
+				v.Key, v.Asked, v.Have = key, int64(want), int64(have)
+			}
+		}
 	}
-	key, want, have, ok := set.Flexible(func(key string) []string { return r.a.valuesAmong(kinds, all, key) })
-	if ok {
-		return kinds, model.Verdict{}
-	}
-	return nil, model.Verdict{Code: model.CodeMinValues, Key: key, Asked: int64(want), Have: int64(have)}
+	return out, v
 }
 
 // limit reports whether the pool may launch one of the kinds still.
@@ -436,16 +288,41 @@ func (r *refusing) limit(kinds []int) (model.Verdict, bool) {
 	return v, false
 }
 
-// policy refuses a pod without GPUs where only GPU nodes are left for it.
-func (r *refusing) policy(spec *model.PodSpec, kinds []int, p int) (model.Verdict, bool) {
+// policy keeps the kinds that a pod without GPUs may use: none with GPUs where
+// others hold it, and those only for the reasons of keepOffGPUs.
+func (r *refusing) policy(spec *model.PodSpec, kinds []int, p int) ([]int, model.Verdict) {
 	pl := &r.a.m.pools[p]
-	if asksGPU(spec) || r.a.opts.CPUOnGPU || pl.onlyGPU || toleratesByChoice(spec, pl.src.Taints) {
-		return model.Verdict{}, true
+	if asksGPU(spec) || r.a.opts.CPUOnGPU {
+		return kinds, model.Verdict{}
 	}
-	if !slices.ContainsFunc(kinds, func(k int) bool { return !r.a.m.kinds[k].gpu }) && !r.a.m.onlyGPUs(r.a.m.admit(spec, false)) {
-		return model.Verdict{Code: model.CodeCPUOnGPU, Key: r.a.m.snap.Types[r.a.m.kinds[kinds[0]].typ].Name}, false
+	plain := r.keep(kinds, func(k int) bool { return !r.a.m.kinds[k].gpu })
+	if len(plain) > 0 {
+		return plain, model.Verdict{}
 	}
-	return model.Verdict{}, true
+	where := r.a.m.admit(spec, false)
+	if !r.plainHolds(spec, where) && (pl.onlyGPU || toleratesByChoice(spec, pl.src.Taints) || r.a.m.onlyGPUs(where)) {
+		return kinds, model.Verdict{}
+	}
+	v := model.Verdict{Code: model.CodeCPUOnGPU}
+	least := math.Inf(1)
+	for _, k := range kinds {
+		if price := r.a.m.kinds[k].market[0].price; price < least {
+			v.Key, least = r.a.m.snap.Types[r.a.m.kinds[k].typ].Name, price
+		}
+	}
+	return nil, v
+}
+
+// plainHolds reports whether a kind without GPUs of any pool holds the pod.
+func (r *refusing) plainHolds(spec *model.PodSpec, where []cells) bool {
+	var plain []int
+	for k := range r.a.m.kinds {
+		if where[k] != 0 && !r.a.m.kinds[k].gpu {
+			plain = append(plain, k)
+		}
+	}
+	left, _ := r.holding(spec, plain)
+	return len(left) > 0
 }
 
 // crowded is why a pod that a pool would take alone goes nowhere: other pods.
@@ -460,7 +337,7 @@ func (r *refusing) crowded() model.Verdict {
 		if rule.relation == spread {
 			return model.Verdict{Code: model.CodeSpread, Key: key, Asked: int64(rule.maxSkew)}
 		}
-		return model.Verdict{Code: model.CodeAffinity, Key: key}
+		return model.Verdict{Code: model.CodeAffinity, Key: key, Wanted: r.a.topo.crowds[rule.crowd].words}
 	}
 	if len(r.spec.HostPorts) > 0 {
 		return model.Verdict{Code: model.CodeHostPort, Asked: int64(r.spec.HostPorts[0].Port)}

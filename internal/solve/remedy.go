@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -24,7 +25,10 @@ func (r *refusing) remedies(v model.Verdict, p int) []model.Remedy {
 		try(model.Remedy{Kind: model.RemedyTolerate, Key: v.Key, Values: v.Offered}, tolerate(r.spec, t))
 	case model.CodeRequirement, model.CodeNoOffering:
 		out = r.labelRemedies(v, p)
+	case model.CodeCPUOnGPU:
+		try(model.Remedy{Kind: model.RemedySetLabel, Key: model.LabelInstanceType, Values: []string{v.Key}}, setLabel(r.spec, model.LabelInstanceType, v.Key))
 	case model.CodeNoResource:
+		out = r.nameConfig(v, p)
 		for _, name := range v.Offered {
 			try(model.Remedy{Kind: model.RemedyRename, Key: v.Key, Values: []string{name}}, renameResource(r.spec, v.Key, name))
 		}
@@ -100,6 +104,27 @@ func (r *refusing) wantedValue(key string) (string, bool) {
 	return "", false
 }
 
+// nameConfig tries, where a pool's label names a device config that does not
+// exist, those that do.
+func (r *refusing) nameConfig(v model.Verdict, p int) []model.Remedy {
+	if v.Detail == "" {
+		return nil
+	}
+	var out []model.Remedy
+	for _, name := range slices.Sorted(maps.Keys(r.a.m.snap.Sharing.Configs)) {
+		if len(out) < maxOffers && r.with(p, "", func(q *model.Pool) {
+			q.Labels = maps.Clone(q.Labels)
+			if q.Labels == nil {
+				q.Labels = map[string]string{}
+			}
+			q.Labels[model.LabelDeviceConfig] = name
+		}) {
+			out = append(out, model.Remedy{Kind: model.RemedyLabelPool, Key: model.LabelDeviceConfig, Values: []string{name}})
+		}
+	}
+	return out
+}
+
 // allowMore tries the device config without failRequestsGreaterThanOne.
 func (r *refusing) allowMore(v model.Verdict, p int, out *[]model.Remedy) {
 	if v.Config == "" {
@@ -126,7 +151,7 @@ func (r *refusing) raise(v model.Verdict, p int) []model.Remedy {
 		if where[k] == 0 || !r.a.fits[r.shape].has(k) {
 			continue
 		}
-		each := times(r.a.g.shapes[r.shape].vec, r.a.m.kinds[k].alloc, math.MaxInt32)
+		each := r.perNode(k)
 		nodes := (r.pods + max(each, 1) - 1) / max(each, 1)
 		need, ok := r.needs(k, v.Key, nodes)
 		if ok && (best < 0 || need < amount) {
@@ -137,6 +162,20 @@ func (r *refusing) raise(v model.Verdict, p int) []model.Remedy {
 		return nil
 	}
 	return []model.Remedy{{Kind: model.RemedyRaiseLimit, Key: v.Key, Amount: v.Used + amount}}
+}
+
+// perNode is how many pods of the shape a new node of a kind holds.
+func (r *refusing) perNode(k int) int {
+	n := times(r.a.g.shapes[r.shape].vec, r.a.m.kinds[k].alloc, math.MaxInt32)
+	if r.a.clash(r.shape, r.shape) {
+		return min(n, 1)
+	}
+	for _, rule := range r.a.topo.rules[r.shape] {
+		if rule.relation == spread && rule.self && r.a.topo.crowds[rule.crowd].key == model.LabelHostname {
+			n = min(n, rule.maxSkew)
+		}
+	}
+	return n
 }
 
 // needs returns what n nodes of a kind take of one limit, if the pool's other
@@ -247,7 +286,8 @@ func (r *refusing) mayHold(t *model.InstanceType) bool {
 	return true
 }
 
-// with reports whether a changed copy of a pool takes the pod on a type.
+// with reports whether a changed copy of a pool takes the pod on a type, or on
+// any with GPUs.
 func (r *refusing) with(p int, typeName string, change func(*model.Pool)) bool {
 	if r.a.trials >= maxTrials {
 		return false
@@ -258,7 +298,9 @@ func (r *refusing) with(p int, typeName string, change func(*model.Pool)) bool {
 	change(&q)
 	s := *r.a.m.snap
 	s.Pools = []model.Pool{q}
-	s.Types = slices.DeleteFunc(slices.Clone(s.Types), func(t model.InstanceType) bool { return t.Name != typeName })
+	s.Types = slices.DeleteFunc(slices.Clone(s.Types), func(t model.InstanceType) bool {
+		return t.Name != typeName && (typeName != "" || len(t.GPUs) == 0)
+	})
 	m := r.a.m.like(&s)
 	trial := *r.a
 	trial.m = m

@@ -21,7 +21,11 @@ const (
 // prices that placing them has cost so far, and returns the best cover.
 func (p *packer) rounds(counts []int) cover {
 	var best cover
-	for r := range maxRounds {
+	rounds := maxRounds
+	if p.a.budget > 2_000_000 {
+		rounds = 40
+	}
+	for r := range rounds {
 		p.reorder(weighing(r)%weighings, counts)
 		c := p.pass(slices.Clone(counts), p.ledger.clone())
 		if r == 0 || p.better(&c, &best) {
@@ -77,6 +81,7 @@ func (p *packer) queue(left []int, l *ledger) *auction {
 			continue
 		}
 		if f, worth := p.fill(o, left); len(f.takes) > 0 {
+			p.columns.add(f)
 			q.bids = append(q.bids, bid{offer: o, ratio: f.price / max(worth, 1e-12), filling: f})
 		}
 	}
@@ -91,6 +96,7 @@ func (p *packer) again(q *auction, o int, left []int) {
 		heap.Pop(q)
 		return
 	}
+	p.columns.add(f)
 	q.bids[0] = bid{offer: o, ratio: f.price / max(worth, 1e-12), filling: f}
 	heap.Fix(q, 0)
 }

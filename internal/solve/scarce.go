@@ -141,7 +141,7 @@ type topped struct {
 }
 
 func (p *packer) topped(f *filling, now []int) (topped, bool) {
-	nd := p.a.newNode(f.kind, f.cells, p.free)
+	nd := p.bench.empty(f.kind, f.cells)
 	for _, t := range f.takes {
 		nd.put(p.items, t.item, t.n)
 	}

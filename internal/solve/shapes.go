@@ -191,6 +191,9 @@ func (g *group) vectors(d dims) {
 	for i := range g.shapes {
 		sh := &g.shapes[i]
 		sh.vec = d.vector(sh.spec.Requests)
+		if d.devices >= 0 {
+			sh.vec[d.devices] = deviceUse(sh.spec)
+		}
 		for _, share := range sh.spec.Shares {
 			for name := range share.PerDevice {
 				if at, ok := d.index[name]; ok {

@@ -7,7 +7,7 @@ import (
 
 // Options change how a plan is sought. The zero value is what kerf plan uses.
 type Options struct {
-	// Steps bounds the search, in items looked at; 0 is the default of 4 million,
+	// Steps bounds the search, in items looked at; 0 is the default of 1 million,
 	// some tens of milliseconds. The same number gives the same plan.
 	Steps int64
 	// CPUOnGPU lets pods that ask for no GPU use GPU nodes like any other.
@@ -17,7 +17,7 @@ type Options struct {
 	IgnorePreferences bool
 }
 
-const defaultSteps = 4_000_000
+const defaultSteps = 1_000_000
 
 // A world is what all attempts at one Snapshot share.
 type world struct {
@@ -34,10 +34,15 @@ type world struct {
 // reasons, which Trace.Refusals repeats. The Snapshot is not written to, and
 // the same Snapshot and Options give the same plan.
 func Solve(s model.Snapshot, o Options) (plan.Plan, model.Trace) {
+	a, relaxed := newWorld(&s, o).best()
+	return a.finish(relaxed)
+}
+
+func newWorld(s *model.Snapshot, o Options) *world {
 	if o.Steps <= 0 {
 		o.Steps = defaultSteps
 	}
-	w := &world{opts: o, snap: &s, group: groupPods(&s)}
+	w := &world{opts: o, snap: s, group: groupPods(s)}
 	var specs []*model.PodSpec
 	for i := range w.group.shapes {
 		specs = append(specs, w.group.shapes[i].spec)
@@ -47,8 +52,7 @@ func Solve(s model.Snapshot, o Options) (plan.Plan, model.Trace) {
 	}
 	d := newDims(specs)
 	w.group.vectors(d)
-	w.market = newMarket(&s, &w.group, d)
+	w.market = newMarket(s, &w.group, d)
 	w.classifier = newClassifier(w.market)
-	a, relaxed := w.best()
-	return a.finish(relaxed)
+	return w
 }

@@ -2,6 +2,7 @@ package solve
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/kerfdev/kerf/internal/constraint"
 	"github.com/kerfdev/kerf/internal/model"
@@ -30,7 +31,8 @@ type rule struct {
 // A crowd is the pods that some selector picks, counted by one topology key.
 type crowd struct {
 	key     string
-	members []bool // by shape
+	words   []string // what the selector asks of a pod
+	members []bool   // by shape
 }
 
 // A topology knows all rules and crowds of a Snapshot's shapes.
@@ -82,7 +84,7 @@ func (t *topology) add(g *group, s int, r rule, key string, namespaces []string,
 	if !ok {
 		id = len(t.crowds)
 		t.ids[string(t.canon.buf)] = id
-		c := crowd{key: constraint.Normalize(key), members: make([]bool, len(g.shapes))}
+		c := crowd{key: constraint.Normalize(key), words: selectorWords(sel), members: make([]bool, len(g.shapes))}
 		for i := range g.shapes {
 			c.members[i] = slices.Contains(namespaces, g.shapes[i].namespace) && constraint.MatchSelector(sel, g.shapes[i].spec.Labels)
 		}
@@ -93,19 +95,57 @@ func (t *topology) add(g *group, s int, r rule, key string, namespaces []string,
 	t.rules[s] = append(t.rules[s], r)
 }
 
+// selectorWords writes a selector as people do: app=web.
+func selectorWords(sel model.Selector) []string {
+	var out []string
+	for _, r := range sel.Term {
+		switch r.Operator {
+		case model.In:
+			out = append(out, r.Key+"="+strings.Join(r.Values, "|"))
+		case model.NotIn:
+			out = append(out, r.Key+"!="+strings.Join(r.Values, "|"))
+		case model.DoesNotExist:
+			out = append(out, "!"+r.Key)
+		default:
+			out = append(out, r.Key)
+		}
+	}
+	return out
+}
+
 // A tally counts the pods of each crowd, and the pods that keep apart from it,
 // by domain.
 type tally struct {
 	count []map[string]int // by crowd, then by domain
 	apart []map[string]int
+	watch []map[string][]watcher
+}
+
+// A watcher is a spread rule of pods that were placed in a domain: whoever else
+// its crowd takes in must not tip it over.
+type watcher struct {
+	rule     rule
+	eligible []string
 }
 
 func newTally(crowds int) *tally {
-	t := &tally{count: make([]map[string]int, crowds), apart: make([]map[string]int, crowds)}
+	t := &tally{count: make([]map[string]int, crowds), apart: make([]map[string]int, crowds), watch: make([]map[string][]watcher, crowds)}
 	for i := range crowds {
-		t.count[i], t.apart[i] = map[string]int{}, map[string]int{}
+		t.count[i], t.apart[i], t.watch[i] = map[string]int{}, map[string]int{}, map[string][]watcher{}
 	}
 	return t
+}
+
+// keep notes that pods of a shape are in the domains that value names and that
+// their spread rules go on holding there.
+func (t *tally) keep(top *topology, s int, value func(key string) string, eligible [][]string) {
+	for i, r := range top.rules[s] {
+		if v := value(top.crowds[r.crowd].key); r.relation == spread && v != "" {
+			w := watcher{rule: r, eligible: eligible[i]}
+			w.rule.self = true
+			t.watch[r.crowd][v] = append(t.watch[r.crowd][v], w)
+		}
+	}
 }
 
 // note counts n pods of a shape in the domains that value names by key; nodes
@@ -140,8 +180,16 @@ func (t *tally) allows(top *topology, s int, value func(key string) string, elig
 	}
 	for _, c := range top.in[s] {
 		key := top.crowds[c].key
-		if key != model.LabelHostname && t.apart[c][value(key)] > 0 {
+		if key == model.LabelHostname {
+			continue
+		}
+		if t.apart[c][value(key)] > 0 {
 			return -1, false
+		}
+		for _, w := range t.watch[c][value(key)] {
+			if !t.meets(w.rule, value(key), w.eligible) {
+				return -1, false
+			}
 		}
 	}
 	return 0, true

@@ -61,12 +61,14 @@ func (p *parsed) list(d manifest.Document) {
 
 // item adds one item; its repeated keys were told with the list's.
 func (p *parsed) item(list manifest.Document, item *manifest.Node) {
-	before := len(p.notes)
-	var sub parsed
-	sub.add(list.File, list.Via, item)
-	sub.notes = slices.DeleteFunc(sub.notes, func(n model.Note) bool { return n.Code == "duplicate-key" })
-	p.docs = append(p.docs, sub.docs...)
-	p.notes = append(p.notes[:before:before], sub.notes...)
+	var one parsed
+	one.add(list.File, list.Via, item)
+	p.docs = append(p.docs, one.docs...)
+	for _, n := range one.notes {
+		if n.Code != "duplicate-key" {
+			p.notes = append(p.notes, n)
+		}
+	}
 }
 
 // bare names a document without kind by its shape.

@@ -115,7 +115,7 @@ func (e *evaluator) find(arg hclsyntax.Expression) (string, bool) {
 // templateFile renders a template that is among the files given.
 func (e *evaluator) templateFile(x *hclsyntax.FunctionCallExpr) *manifest.Node {
 	text, ok := e.readFile(x.Args[0])
-	if !ok || len(x.Args) != 2 || tooDeep([]byte(text)) > 0 {
+	if !ok || len(x.Args) != 2 || tooDeep([]byte(text), hclsyntax.LexTemplate) > 0 {
 		return e.unknown(x)
 	}
 	vars := e.eval(x.Args[1])

@@ -66,7 +66,7 @@ type parsed struct {
 // parseFile reads a YAML or JSON file.
 func parseFile(f File) parsed {
 	if len(f.Data) > MaxSize {
-		return parsed{notes: []model.Note{tooLarge(f)}}
+		return parsed{notes: []model.Note{tooLarge(f, "256 MiB")}}
 	}
 	var p parsed
 	var roots []*manifest.Node
@@ -95,10 +95,10 @@ func looksLikeJSON(name string, data []byte) bool {
 	return len(trimmed) > 0 && trimmed[0] == '{' && validStart(trimmed)
 }
 
-func tooLarge(f File) model.Note {
+func tooLarge(f File, limit string) model.Note {
 	return model.Note{
 		Code: "too-large", Severity: model.Error, Place: model.Place{File: f.Name},
-		Text: "the file is larger than 256 MiB and was not read",
+		Text: "the file is larger than " + limit + " and was not read",
 		Fix:  "split it, or export fewer objects",
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/kerfdev/kerf/internal/model"
 )
 
-// maxNesting bounds brackets in Terraform files, whose parser recurses.
-const maxNesting = 500
-
 // A module is the Terraform files of one folder: their locals and variables are
 // one name space.
 type module struct {
@@ -81,8 +78,8 @@ func isTerraform(name string) bool {
 
 // load parses one file and collects what it defines.
 func (m *module) load(f File) {
-	if len(f.Data) > MaxSize {
-		m.notes[f.Name] = []model.Note{tooLarge(f)}
+	if len(f.Data) > maxTerraform {
+		m.notes[f.Name] = []model.Note{tooLarge(f, "8 MiB")}
 		return
 	}
 	if strings.HasSuffix(strings.ToLower(f.Name), ".json") {
@@ -104,10 +101,10 @@ func (m *module) load(f File) {
 
 // hclBlocks parses a .tf file. After a syntax error what could be read is kept.
 func hclBlocks(f File) ([]block, []model.Note) {
-	if line := tooDeep(f.Data); line > 0 {
+	if line := tooDeep(f.Data, hclsyntax.LexConfig); line > 0 {
 		return nil, []model.Note{{
 			Code: "nesting", Severity: model.Error, Place: model.Place{File: f.Name, Line: line},
-			Text: "brackets are nested more than 500 deep, so the file was not read",
+			Text: "an expression here is nested more than 500 deep or has more than 5,000 operators, so the file was not read",
 		}}
 	}
 	file, diags := hclsyntax.ParseConfig(f.Data, f.Name, hcl.InitialPos)
@@ -123,24 +120,6 @@ func hclBlocks(f File) ([]block, []model.Note) {
 		return nil, notes
 	}
 	return nativeBody{f.Name, f.Data, parsed}.inner(""), notes
-}
-
-// tooDeep returns the line on which brackets pass maxNesting, 0 when they do not.
-func tooDeep(data []byte) int {
-	depth, line := 0, 1
-	for _, c := range data {
-		switch c {
-		case '\n':
-			line++
-		case '(', '[', '{':
-			if depth++; depth > maxNesting {
-				return line
-			}
-		case ')', ']', '}':
-			depth = max(0, depth-1)
-		}
-	}
-	return 0
 }
 
 func syntaxNote(file string, diags hcl.Diagnostics) model.Note {
@@ -215,13 +194,18 @@ func (m *module) resources(name string, used map[string]bool) parsed {
 // resource reads one resource block; types that hold no manifest are passed over.
 func (e *evaluator) resource(p *parsed, file string, b block) {
 	via := b.labels[0] + "." + b.labels[1]
-	read := map[string]func(*parsed, string, string, block){
-		"kubectl_manifest": e.kubectlManifest, "kubernetes_manifest": e.kubernetesManifest, "helm_release": e.helmRelease,
-	}[b.labels[0]]
-	if read == nil {
-		if strings.HasPrefix(b.labels[0], "kubernetes_") {
-			p.notes = append(p.notes, typedResource(file, via, b.line))
-		}
+	var read func(*parsed, string, string, block)
+	switch kind := b.labels[0]; {
+	case kind == "kubectl_manifest":
+		read = e.kubectlManifest
+	case kind == "kubernetes_manifest":
+		read = e.kubernetesManifest
+	case kind == "helm_release":
+		read = e.helmRelease
+	case strings.HasPrefix(kind, "kubernetes_"):
+		p.notes = append(p.notes, typedResource(file, via, b.line))
+		return
+	default:
 		return
 	}
 	if e.repeated(p, file, via, b) {

@@ -92,7 +92,7 @@ func (e *evaluator) expand(n *manifest.Node) *manifest.Node {
 	}
 	switch n.Kind {
 	case manifest.String:
-		if !strings.Contains(n.Text, "${") && !strings.Contains(n.Text, "%{") || tooDeep([]byte(n.Text)) > 0 {
+		if !strings.Contains(n.Text, "${") && !strings.Contains(n.Text, "%{") || tooDeep([]byte(n.Text), hclsyntax.LexTemplate) > 0 {
 			return &manifest.Node{Kind: manifest.String, Line: line, Text: n.Text}
 		}
 		expr, diags := hclsyntax.ParseTemplate([]byte(n.Text), e.file, hcl.InitialPos)

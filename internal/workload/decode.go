@@ -19,7 +19,7 @@ type problem struct {
 	// "" for an unknown field, which only strict clients refuse.
 	Server string
 	Near   string // the field that was probably meant, "" when none is near
-	Of     string // type that has no such field: "PodSpec"
+	Of     string // type that has no such field: "PodSpec"; "" is the object itself
 	Found  string // what stands there, for a person
 	Want   string // what belongs there, for a person
 }
@@ -263,9 +263,11 @@ func (d *decoder) mismatch(n *manifest.Node, t reflect.Type) {
 }
 
 func (d *decoder) unknown(f manifest.Field, t reflect.Type, p *plan) {
-	d.problems = append(d.problems, problem{
-		Path: d.pathText(), Line: f.Line, Of: t.Name(), Near: d.meant(f.Name, t, p),
-	})
+	of := t.Name()
+	if t == d.root {
+		of = ""
+	}
+	d.problems = append(d.problems, problem{Path: d.pathText(), Line: f.Line, Of: of, Near: d.meant(f.Name, t, p)})
 }
 
 // pathText writes the path as Kubernetes prints it in validation errors.

@@ -64,7 +64,12 @@ func capacityType(labels map[string]string) string {
 
 // unready says why no pod can go to a node.
 func unready(v *corev1.Node) string {
-	if v.Spec.Unschedulable {
+	switch {
+	case v.DeletionTimestamp != nil:
+		return "being deleted"
+	case leaving(v):
+		return "being drained"
+	case v.Spec.Unschedulable:
 		return "cordoned"
 	}
 	for _, c := range v.Status.Conditions {

@@ -76,6 +76,11 @@ func TestEachWorkloadMakesThePodsThatItWantsAtOnce(t *testing.T) {
 			strings.Replace(owned("web-5c6-x", "ReplicaSet", "web-5c6", ""), "  uid:", "  labels: {pod-template-hash: 5c6}\n  uid:", 1),
 			[]string{"Deployment web: web-5c6-x"},
 		},
+		"a daemonset is named with its namespace": {owned("p", "DaemonSet", "d", "") + workload("DaemonSet", "d", forever), []string{"DaemonSet default/d: p"}},
+		"owners that go round": {
+			lines("---", "apiVersion: apps/v1", "kind: ReplicaSet", "metadata: {name: a, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: a, uid: x, controller: true}]}", "spec:", forever) + owned("p", "ReplicaSet", "a", ""),
+			[]string{"ReplicaSet a: p"},
+		},
 		"a bare pod has no owner":             {"---\n" + pod("  containers: [{name: c, image: i}]\n"), []string{": p"}},
 		"a pod of which only a stem is named": {"---\n" + strings.Replace(pod("  containers: [{name: c, image: i}]\n"), "name: p}", "generateName: p-}", 1), []string{": p-0"}},
 		"of an object given twice the last counts": {

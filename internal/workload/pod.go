@@ -122,12 +122,16 @@ func (r *reader) title(o *object) string {
 
 // ownerOf names the topmost owner of a pod. A ReplicaSet that is not in the
 // input betrays its Deployment by its name: it ends in the hash that the pods
-// are labelled with.
+// are labelled with. A DaemonSet is named with its namespace always, by which a
+// plan knows that its pod is on a node already.
 func (r *reader) ownerOf(o *object) string {
+	ref := controller(o.meta.OwnerReferences)
+	if ref != nil && ref.Kind == "DaemonSet" {
+		return joinTitle(ref.Kind, o.namespace(), ref.Name)
+	}
 	if o.pod.parent != nil {
 		return r.title(o.pod.parent)
 	}
-	ref := controller(o.meta.OwnerReferences)
 	if ref == nil {
 		return ""
 	}

@@ -64,13 +64,14 @@ func (r *reader) podSpec(t *template, owner []fault) *model.PodSpec {
 	var verdicts []model.Verdict
 	verdicts = append(verdicts, t.object.refused...)
 	assumed := map[string]bool{}
-	if !t.live {
+	if t.live {
+		mergeLabelKeys(t.spec, t.meta.Labels) // servers before 1.34 leave it to the scheduler
+	} else {
 		r.suffixes(t)
 		var pod []fault
 		pod, assumed = r.admit(t)
 		verdicts = append(verdicts, r.refusals(t, owner, pod)...)
 	}
-	mergeLabelKeys(t.spec, t.meta.Labels)
 	volumes, missing := r.volumesOf(t)
 	verdicts = append(verdicts, missing...)
 	out := r.convert(t, assumed)

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/kerfdev/kerf/internal/model"
@@ -20,17 +21,19 @@ func (r *reader) problem(o *object, p problem) {
 	case strings.HasPrefix(p.Path, "status."):
 		// Written by a server that may be newer than the types known here.
 	default:
-		r.notes = append(r.notes, unknownField(p, place))
+		r.notes = append(r.notes, unknownField(o, p, place))
 	}
 }
 
 // unknownField is an error when a known field was meant: then the object does
 // not do what it says.
-func unknownField(p problem, place model.Place) model.Note {
+func unknownField(o *object, p problem, place model.Place) model.Note {
 	n := model.Note{
 		Code: "unknown-field", Severity: model.Warning, Place: place,
-		Text: p.Of + " has no such field; kubectl refuses the object, other clients drop the field",
-		Fix:  "remove it",
+		Text: cmp.Or(p.Of, o.doc.Kind) + " has no such field", Fix: "remove it",
+	}
+	if groupOf(o.kind.serves) != "kerf.dev" {
+		n.Text += "; kubectl refuses the object, other clients drop the field"
 	}
 	if p.Near != "" {
 		n.Severity = model.Error

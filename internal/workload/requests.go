@@ -117,7 +117,7 @@ func raiseTo(floor, list corev1.ResourceList) {
 func override(out, list corev1.ResourceList) {
 	for name, q := range list {
 		if podLevel(name) {
-			out[name] = q
+			out[name] = q.DeepCopy()
 		}
 	}
 }

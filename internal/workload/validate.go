@@ -44,7 +44,7 @@ func fixFor(e *field.Error) string {
 		return "write the resource with its vendor's domain, as in nvidia.com/gpu"
 	case e.Detail == "doesn't follow extended resource name standard" && strings.HasPrefix(name, "requests."):
 		return "write " + strings.TrimPrefix(name, "requests.") + ": the prefix is for quotas"
-	case e.Type == field.ErrorTypeNotSupported && strings.Contains(e.Field, ".spec.resources.") || strings.HasPrefix(e.Field, "spec.resources.") && e.Type == field.ErrorTypeNotSupported:
+	case e.Type == field.ErrorTypeNotSupported && strings.Contains("."+e.Field, ".spec.resources."):
 		return "ask for it in a container"
 	case strings.HasPrefix(e.Detail, "effect must be 'NoExecute'"):
 		return "remove tolerationSeconds"

@@ -33,8 +33,8 @@ type work struct {
 	revision int
 }
 
-// most pods that one input may ask for; it keeps a typing error from taking all
-// memory.
+// mostPods is how many pods one input may ask for; it keeps a typing error from
+// taking all memory.
 const mostPods = 1 << 20
 
 func (r *reader) deployment(o *object) {
@@ -163,66 +163,6 @@ func orOne(n *int32) int64 {
 // current reports whether the object is written in the version that is served:
 // only that one demands a selector.
 func (r *reader) current(o *object) bool { return o.doc.APIVersion == o.kind.serves }
-
-// settle finds out who owns whom.
-func (r *reader) settle() {
-	byKey := map[string]*object{}
-	for _, o := range r.objects {
-		if o.work != nil {
-			byKey[o.key()] = o
-		}
-	}
-	for _, o := range r.objects {
-		owner := controller(o.meta.OwnerReferences)
-		if o.makesPods() {
-			r.cluster.inhabit(o.namespace())
-		}
-		if owner == nil || (o.work == nil && o.pod == nil) {
-			continue
-		}
-		parent := byKey[keyOf(owner.Kind, o.namespace(), owner.Name)]
-		switch {
-		case parent == nil:
-		case o.pod != nil:
-			o.pod.parent = parent
-		default:
-			o.work.parent = parent
-			parent.work.adopt(o)
-		}
-	}
-	for _, o := range r.objects {
-		if o.pod == nil || !o.pod.stays() {
-			continue
-		}
-		for p := o.pod.parent; p != nil; p = p.work.parent {
-			if p.work.names == nil {
-				p.work.names = map[string]bool{}
-			}
-			p.work.names[o.doc.Name] = true
-		}
-	}
-}
-
-// adopt takes note of a ReplicaSet of a Deployment or a Job of a CronJob.
-func (w *work) adopt(child *object) {
-	if child.kind.name == "Job" && !done(child) {
-		w.runs++
-	}
-	revision, _ := strconv.Atoi(child.meta.Annotations["deployment.kubernetes.io/revision"])
-	if hash := child.meta.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; hash != "" && revision >= w.revision {
-		w.revision, w.hash = revision, hash
-	}
-}
-
-// controller is the owner that manages an object.
-func controller(owners []metav1.OwnerReference) *metav1.OwnerReference {
-	for i := range owners {
-		if owners[i].Controller != nil && *owners[i].Controller {
-			return &owners[i]
-		}
-	}
-	return nil
-}
 
 // emitWorkload adds the pods that a workload wants and that are not there yet.
 // They share one spec, unless volumes of a StatefulSet tell them apart.

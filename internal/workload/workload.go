@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -94,10 +95,27 @@ func (o *object) key() string { return keyOf(o.kind.name, o.namespace(), o.doc.N
 
 func keyOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 
-// line is the line of the deepest part of a field path that the document has.
+// line is the line of the deepest part of a field path that the document has:
+// that of its key, where it has one.
 func (o *object) line(path string) int {
-	n, _ := o.doc.Root.Find(path)
+	n, ok := o.doc.Root.Find(path)
+	if parent, found := o.doc.Root.Find(parentOf(path)); ok && found {
+		for _, f := range parent.Fields {
+			if f.Value == n {
+				return f.Line
+			}
+		}
+	}
 	return n.LineOf()
+}
+
+// parentOf takes the last element off a field path.
+func parentOf(path string) string {
+	end := strings.LastIndexByte(path, '.')
+	if strings.HasSuffix(path, "]") {
+		end = strings.LastIndexByte(path, '[')
+	}
+	return path[:max(0, end)]
 }
 
 func (o *object) place(path string) model.Place {

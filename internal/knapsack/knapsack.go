@@ -1,0 +1,102 @@
+// Package knapsack fills one bin of several dimensions as valuably as it can:
+// whole numbers of items, each with a value, a weight in every dimension and a
+// largest count. It is how the planner prices a node: which pods, at the prices
+// that the rest of the fleet puts on them, are worth more than the node costs.
+//
+// Relax answers for fractions of items, exactly and at once. Search answers for
+// whole ones by a depth-first branch and bound, whose bound prices the
+// dimensions with the duals of the relaxation: what is left of each capacity at
+// its price, plus what the remaining items are worth above the price of what
+// they weigh. That takes one multiplication a dimension, so millions of branches
+// a second are looked at. Whatever the number of steps allowed, the bounds that
+// come out are at least the value of every filling.
+package knapsack
+
+import (
+	"math"
+
+	"github.com/kerfdev/kerf/internal/lp"
+)
+
+// A Bin is a node to be filled. All figures should be near 1: weights are best
+// given as fractions of the capacity.
+type Bin struct {
+	weight   [][]float64 // by item, then dimension
+	capacity []float64
+	most     []int // by item: the largest count, and no more than fit alone
+	relaxed  *lp.Solver
+}
+
+// tolerance by which weights may exceed a capacity, and by which a value must
+// exceed another to count as better.
+const tolerance = 1e-9
+
+// New returns a bin for items of the given weights (by item, then dimension;
+// not negative) and largest counts.
+func New(weight [][]float64, capacity []float64, most []int) *Bin {
+	b := &Bin{weight: weight, capacity: capacity, most: make([]int, len(most))}
+	rows := make([]lp.Row, len(capacity))
+	for d, c := range capacity {
+		rows[d] = lp.Row{Sense: lp.AtMost, RHS: c}
+	}
+	b.relaxed = lp.NewSolver(rows)
+	for i, w := range weight {
+		b.most[i] = max(0, min(most[i], fit(w, capacity)))
+		col := lp.Column{Upper: float64(b.most[i])}
+		for d, v := range w {
+			if v != 0 {
+				col.Entries = append(col.Entries, lp.Entry{Row: d, Value: v})
+			}
+		}
+		b.relaxed.Add(col)
+	}
+	return b
+}
+
+// fit is how often a weight fits in what is left.
+func fit(weight, left []float64) int {
+	n := float64(math.MaxInt32)
+	for d, w := range weight {
+		if w > 0 {
+			n = math.Min(n, math.Floor((left[d]+tolerance)/w))
+		}
+	}
+	return int(n)
+}
+
+// A Relaxation is the best filling with fractions of items.
+type Relaxation struct {
+	Count []float64 // by item
+	Price []float64 // by dimension: what a unit of capacity is worth, not negative
+	Bound float64   // no filling is worth more, fractional or not; proven by Price alone
+}
+
+// relaxSteps is far more than a relaxation needs; running out of it only makes
+// the bound loose.
+const relaxSteps = 10_000
+
+// Relax solves the linear relaxation for the items' values; items worth zero or
+// less are never taken. It starts from where the last Relax ended.
+func (b *Bin) Relax(value []float64) Relaxation {
+	for i, v := range value {
+		b.relaxed.SetCost(i, -v)
+	}
+	sol := b.relaxed.Solve(relaxSteps)
+	out := Relaxation{Count: sol.X, Price: sol.Dual}
+	for d, y := range out.Price {
+		out.Price[d] = math.Max(0, -y)
+		out.Bound += out.Price[d] * b.capacity[d]
+	}
+	for i, v := range value {
+		out.Bound += math.Max(0, b.surplus(i, v, out.Price)) * float64(b.most[i])
+	}
+	return out
+}
+
+// surplus is what an item is worth above the price of its weight.
+func (b *Bin) surplus(i int, value float64, price []float64) float64 {
+	for d, w := range b.weight[i] {
+		value -= price[d] * w
+	}
+	return value
+}

@@ -1,0 +1,277 @@
+package lp
+
+import "math"
+
+const (
+	tolerance = 1e-9
+	// stallLimit is how many steps without progress are taken before entering
+	// and leaving variables are chosen by lowest index (Bland), which cannot cycle.
+	stallLimit = 50
+)
+
+// A run is the state of one Solve.
+type run struct {
+	*Solver
+	dual  []float64
+	dir   []float64
+	stall int
+	steps int
+}
+
+// Solve minimises within a number of steps, starting from the last basis.
+func (s *Solver) Solve(maxSteps int) Solution {
+	if !s.fresh || s.since > 0 {
+		s.refactor()
+	}
+	r := &run{Solver: s, dual: make([]float64, len(s.rows)), dir: make([]float64, len(s.rows))}
+	status := r.phase(true, maxSteps)
+	if status == Optimal {
+		status = r.phase(false, maxSteps)
+	}
+	return r.solution(status)
+}
+
+// phase runs the simplex method to the end of one phase. In the first, the sum
+// of bound violations of the basic variables is minimised instead of the cost.
+func (r *run) phase(first bool, maxSteps int) Status {
+	for {
+		if r.since >= refactorEvery {
+			r.refactor()
+		}
+		if first && r.feasible() {
+			return Optimal
+		}
+		r.prices(first)
+		v, grow := r.enter(first)
+		if v == none {
+			switch {
+			case r.since > 0: // do not trust an aged inverse with the verdict
+				r.refactor()
+				if !first && !r.feasible() {
+					if st := r.phase(true, maxSteps); st != Optimal {
+						return st
+					}
+				}
+				continue
+			case first:
+				return Infeasible
+			default:
+				return Optimal
+			}
+		}
+		if r.steps >= maxSteps {
+			return StepLimit
+		}
+		r.steps++
+		if !r.step(v, grow, first) {
+			return Unbounded
+		}
+	}
+}
+
+const none = math.MinInt
+
+// slackOf is how far x may pass a bound and still count as on it.
+func slackOf(bound float64) float64 { return tolerance * (1 + math.Abs(bound)) }
+
+// violation returns -1 below the lower bound, 1 above the upper, 0 within.
+func (r *run) violation(i int) int {
+	lower, upper := r.bounds(r.basis[i])
+	switch x := r.value[i]; {
+	case x < lower-slackOf(lower):
+		return -1
+	case x > upper+slackOf(upper):
+		return 1
+	}
+	return 0
+}
+
+func (r *run) feasible() bool {
+	for i := range r.basis {
+		if r.violation(i) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// prices sets dual to (cost of the basis) times inverse.
+func (r *run) prices(first bool) {
+	clear(r.dual)
+	for i, v := range r.basis {
+		c := r.cost(v)
+		if first {
+			c = float64(r.violation(i))
+		}
+		if c != 0 {
+			axpy(r.dual, r.inv[i], c)
+		}
+	}
+}
+
+// enter chooses a nonbasic variable whose change lowers the objective, and
+// whether it grows; none if there is no such variable.
+func (r *run) enter(first bool) (v int, grow bool) {
+	best, bland := 0.0, r.stall > stallLimit
+	v = none
+	try := func(j int, reduced, cost float64) bool {
+		where := *r.side(j)
+		if where == basic {
+			return false
+		}
+		if lower, upper := r.bounds(j); lower == upper {
+			return false
+		}
+		tol := tolerance * (1 + math.Abs(cost))
+		up := reduced < -tol && where != atUpper
+		down := reduced > tol && where != atLower
+		if (up || down) && math.Abs(reduced) > best {
+			best, v, grow = math.Abs(reduced), j, up
+			return bland
+		}
+		return false
+	}
+	for j, c := range r.cols {
+		cost := c.Cost
+		if first {
+			cost = 0
+		}
+		reduced := cost
+		for _, e := range c.Entries {
+			reduced -= r.dual[e.Row] * e.Value
+		}
+		if try(j, reduced, cost) {
+			return v, grow
+		}
+	}
+	for i := range r.rows {
+		if try(^i, -r.dual[i], 0) {
+			return v, grow
+		}
+	}
+	return v, grow
+}
+
+// step moves variable v until something stops it: its own other bound, or a
+// basic variable that reaches a bound and leaves. It reports false when
+// nothing does.
+func (r *run) step(v int, grow, first bool) bool {
+	r.direction(v, r.dir)
+	sign := 1.0
+	if !grow {
+		sign = -1
+	}
+	lower, upper := r.bounds(v)
+	limit, row, to := upper-lower, -1, atLower // its own range; Inf when open
+	for i := range r.basis {
+		rate := -sign * r.dir[i] // change of basic i per unit
+		if math.Abs(rate) < tinyPivot {
+			continue
+		}
+		room, side := r.room(i, rate, first)
+		if r.better(room, limit, row, i) {
+			limit, row, to = math.Max(0, room), i, side
+		}
+	}
+	if math.IsInf(limit, 1) {
+		return false
+	}
+	r.move(v, sign*limit, row, to)
+	return true
+}
+
+// room is how far the entering variable can go before basic i, changing at
+// rate, meets a bound that it respects, and which.
+func (r *run) room(i int, rate float64, first bool) (float64, side) {
+	lower, upper := r.bounds(r.basis[i])
+	x := r.value[i]
+	out := 0
+	if first {
+		out = r.violation(i)
+	}
+	switch {
+	case rate > 0 && out < 0:
+		return (lower - x) / rate, atLower // becomes feasible there
+	case rate < 0 && out > 0:
+		return (upper - x) / rate, atUpper
+	case rate > 0 && out == 0:
+		return (upper - x) / rate, atUpper
+	case rate < 0 && out == 0:
+		return (lower - x) / rate, atLower
+	}
+	return Inf, atLower
+}
+
+// better prefers the tighter row; within the tolerance the larger pivot, or the
+// lower variable when stalling.
+func (r *run) better(room, limit float64, row, i int) bool {
+	if math.IsInf(room, 1) {
+		return false
+	}
+	tie := tolerance * (1 + math.Abs(limit))
+	if room < limit-tie || math.IsInf(limit, 1) {
+		return true
+	}
+	if room > limit+tie || row < 0 {
+		return room < limit
+	}
+	if r.stall > stallLimit {
+		return order(r.basis[i]) < order(r.basis[row])
+	}
+	return math.Abs(r.dir[i]) > math.Abs(r.dir[row])
+}
+
+// order ranks variables for Bland's rule: columns, then slacks.
+func order(v int) int {
+	if v >= 0 {
+		return v
+	}
+	return math.MaxInt + v
+}
+
+// move changes v by delta; with a row, v takes that row's place in the basis.
+func (r *run) move(v int, delta float64, row int, to side) {
+	if math.Abs(delta) > tolerance {
+		r.stall = 0
+	} else {
+		r.stall++
+	}
+	from := r.resting(v)
+	for i := range r.value {
+		r.value[i] -= delta * r.dir[i]
+	}
+	if row < 0 {
+		at := r.side(v)
+		if *at == atLower {
+			*at = atUpper
+		} else {
+			*at = atLower
+		}
+		return
+	}
+	*r.side(r.basis[row]) = to
+	r.pivot(row, v, r.dir)
+	r.value[row] = from + delta
+}
+
+// solution reads the answer off the basis.
+func (r *run) solution(status Status) Solution {
+	out := Solution{Status: status, Feasible: r.feasible(), X: make([]float64, len(r.cols)), Steps: r.steps}
+	for j := range r.cols {
+		if r.at[j] != basic {
+			out.X[j] = r.resting(j)
+		}
+	}
+	for i, v := range r.basis {
+		if v >= 0 {
+			lower, upper := r.bounds(v)
+			out.X[v] = math.Min(math.Max(r.value[i], lower), upper)
+		}
+	}
+	for j, c := range r.cols {
+		out.Value += c.Cost * out.X[j]
+	}
+	r.prices(false)
+	out.Dual = append([]float64(nil), r.dual...)
+	return out
+}
