@@ -126,7 +126,7 @@ func (d *decoder) flag(n *manifest.Node, f flagRow) string {
 
 func (d *decoder) oneOf(n *manifest.Node, at string, values []string) string {
 	if n.Kind != manifest.String || !slices.Contains(values, n.Text) {
-		near := nearest(n.Text, values)
+		near := manifest.Nearest(n.Text, values)
 		fix := "use one of " + strings.Join(values, ", ")
 		if near != "" {
 			fix = "write " + near

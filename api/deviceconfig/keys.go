@@ -1,7 +1,9 @@
 package deviceconfig
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kerfdev/kerf/api/manifest"
@@ -118,7 +120,7 @@ func (d *decoder) unknown(n *manifest.Node, f manifest.Field, s *shape, path str
 		return key{}, false
 	}
 	names := s.names()
-	near := nearest(f.Name, names)
+	near := manifest.Nearest(f.Name, names)
 	if near == "" || n.Get(near) != nil {
 		d.fail(keyNode(f), at, "remove it", "unknown key %s, which the plugin ignores; known here: %s", f.Name, strings.Join(names, ", "))
 		return key{}, false
@@ -207,3 +209,8 @@ func folded(n *manifest.Node, name string) *manifest.Node {
 
 // keyNode stands for a key in messages, so that the line is the key's.
 func keyNode(f manifest.Field) *manifest.Node { return &manifest.Node{Line: f.Line} }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// index appends a list index to a field path.
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

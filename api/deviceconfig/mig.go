@@ -50,7 +50,7 @@ func (d *decoder) strict(n *manifest.Node, at string, known []string) map[string
 			out[f.Name] = f.Value
 			continue
 		}
-		near := nearest(f.Name, known)
+		near := manifest.Nearest(f.Name, known)
 		if near == "" || n.Get(near) != nil {
 			d.fail(keyNode(f), manifest.Join(at, f.Name), "remove it", "unknown key %s, which mig-parted refuses; known here: %s", f.Name, strings.Join(known, ", "))
 			continue

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"reflect"
 	"strings"
 	"time"
 
@@ -26,6 +24,8 @@ type Options struct {
 	Only string
 	// Workers is how many nodes Karpenter tries at once.
 	Workers int
+	// Steps replaces the budget of Kerf's solver in every workload; 0 leaves them.
+	Steps int64
 }
 
 // A Row is one workload and what came of it.
@@ -48,11 +48,18 @@ type Outcome struct {
 	Dollars   float64 // $/h
 	Bound     float64 // $/h that no plan can go below; 0 = not known
 	CPU, Wall time.Duration
+	Proof     time.Duration // CPU time of the bound
 	MiB       float64
 }
 
+// known reports whether anything was measured.
+func (o Outcome) known() bool { return o.CPU > 0 || o.Wall > 0 }
+
 // String gives the figures in a line.
 func (o Outcome) String() string {
+	if !o.known() {
+		return "not measured"
+	}
 	s := fmt.Sprintf("%d nodes, %.2f $/h, %.3f CPU-s, %.3f s", o.Nodes, o.Dollars, o.CPU.Seconds(), o.Wall.Seconds())
 	if o.Unplaced > 0 {
 		s += fmt.Sprintf(", %d pods not placed", o.Unplaced)
@@ -96,6 +103,9 @@ func run(l Workload, o Options, rivals map[string]Outcome) Row {
 		return row
 	}
 	row.Pods, row.Alone = len(s.Pods), alone(s)
+	if o.Steps > 0 {
+		l.options.Steps = o.Steps
+	}
 	answer, spent := kerf(s, l.options)
 	row.Kerf = outcome(answer, spent)
 	row.Wrong = append(plan.Check(s, answer), rival.Check(s, answer)...)
@@ -107,20 +117,11 @@ func run(l Workload, o Options, rivals map[string]Outcome) Row {
 }
 
 func outcome(p plan.Plan, spent cost) Outcome {
-	out := Outcome{Nodes: len(p.Launches), Dollars: p.Cost, Bound: bound(p), CPU: spent.CPU, Wall: spent.Wall, MiB: spent.MiB}
+	out := Outcome{Nodes: len(p.Launches), Dollars: p.Cost, Bound: p.Bound, CPU: spent.CPU, Wall: spent.Wall, Proof: spent.Proof, MiB: spent.MiB}
 	for _, r := range p.Unplaced {
 		out.Unplaced += len(r.Pods)
 	}
 	return out
-}
-
-// bound reads what the plan says no plan can go below.
-func bound(p plan.Plan) float64 {
-	f := reflect.ValueOf(p).FieldByName("Bound")
-	if !f.IsValid() || f.Kind() != reflect.Float64 || math.IsInf(f.Float(), 0) {
-		return 0
-	}
-	return f.Float()
 }
 
 // karpenter runs Karpenter, or finds its figures: it sees no shares, so that

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/solve"
@@ -37,6 +38,9 @@ func list() []Workload {
 	}
 	for i := range out {
 		out[i].rival = out[i].Name
+		if strings.HasPrefix(out[i].Name, "gpu ") {
+			out[i].options.Steps = quickSteps
+		}
 	}
 	for _, trace := range []string{"default", "gpushare40", "gpushare100", "multigpu50", "cpu250", "gpuspec33"} {
 		for _, metal := range []bool{false, true} {

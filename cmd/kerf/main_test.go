@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write what commands print into the scripts' files")
 
 // commands are what scripts may call beside testscript's own.
-var commands = map[string]func(*testscript.TestScript, bool, []string){"exits": exits}
+var commands = map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "says": says}
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"kerf": main})
@@ -74,5 +76,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// says looks for a pattern in what was printed last as a reader takes it, lines
+// that were broken put together again: "says 'no GPU would register'".
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: says pattern")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	text := strings.Join(strings.Fields(ts.ReadFile("stdout")), " ")
+	if pattern.MatchString(text) == neg {
+		ts.Fatalf("match for %q: %v, want %v, in %s", args[0], neg, !neg, text)
 	}
 }

@@ -37,6 +37,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -179,7 +180,14 @@ func unknown(c cloud, region, name string) error {
 		return fmt.Errorf("no prices are known for AWS region %q, only for %s: use the one that is nearest in price, or give your own prices with --prices%s",
 			name, strings.Join(c.regions(), ", "), hint)
 	}
-	return fmt.Errorf("no region %q is known; the nearest name is %q", region, nearest(region, Regions()))
+	known := Regions()
+	if strings.Contains(region, ":") {
+		known = c.regions()
+	}
+	if near := manifest.Nearest(name, known); near != "" {
+		return fmt.Errorf("no region %q is known; the nearest name is %q", region, near)
+	}
+	return fmt.Errorf("no region %q is known; regions are %s", region, strings.Join(known, ", "))
 }
 
 // isAWSName tells names such as us-east-1 and ap-southeast-3 from cn-beijing,
@@ -191,35 +199,4 @@ func isAWSName(name string) bool {
 	}
 	last := parts[len(parts)-1]
 	return len(last) == 1 && last[0] >= '1' && last[0] <= '9'
-}
-
-// nearest returns the name with the fewest edits from name, the first of equals.
-func nearest(name string, names []string) string {
-	best, least := "", len(name)+100
-	for _, n := range names {
-		if d := edits(name, n); d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// edits counts insertions, deletions and replacements between a and b.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal, row[j+1] = row[j+1], min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -369,8 +369,8 @@ func TestRegionNames(t *testing.T) {
 		"a hint at Alibaba's":               {"us-west-1", "say alibaba:us-west-1"},
 		"a typing mistake":                  {"us-centrall1", `the nearest name is "us-central1"`},
 		"a prefix that is no cloud":         {"ovh:gra", `there is no cloud "ovh"`},
-		"a region that the cloud has not":   {"gcp:us-east-1", `the nearest name is "us-east-1"`},
-		"no region":                         {"", `no region "" is known`},
+		"a region that the cloud has not":   {"gcp:us-east-1", `the nearest name is "us-east1"`},
+		"no region":                         {"", `no region "" is known; regions are`},
 		"a bracket does not break the book": {"us-east-1]\n", "no region"},
 	}
 	for name, tt := range tests {

@@ -133,8 +133,10 @@ func keepsOf(t model.InstanceType) keeps {
 // and the memory that the kubelet keeps does not follow maxPods. Of the
 // signals, memory.available and nodefs.available count, as a percentage of the
 // capacity (100 % turns them off) or as a quantity; a value that is neither
-// leaves the default.
+// leaves the default. The disk is that of the NodeClass, or with instanceStorePolicy
+// RAID0 the NVMe disks of a type that has any.
 func Allocatable(t model.InstanceType, k model.Kubelet) model.Resources {
+	t = withDisk(t, k)
 	out := t.Allocatable.Clone()
 	if k.MaxPods > 0 {
 		out[model.Pods] = k.MaxPods
@@ -165,6 +167,24 @@ func Allocatable(t model.InstanceType, k model.Kubelet) model.Resources {
 		out[name] = max(0, v)
 	}
 	return out
+}
+
+// withDisk returns the type with the disk of a NodeClass: the kubelet keeps as
+// much of it as of the default one, and eviction a tenth.
+func withDisk(t model.InstanceType, k model.Kubelet) model.InstanceType {
+	disk := k.RootBytes
+	if nvme, err := strconv.ParseInt(t.Labels[awsLabel+"local-nvme"], 10, 32); err == nil && k.LocalDisks {
+		disk = nvme * 1e9
+	}
+	if disk <= 0 {
+		return t
+	}
+	usual := t.Capacity[model.EphemeralStorage]
+	kept := usual - t.Allocatable[model.EphemeralStorage] - evictDisk(usual)
+	t.Capacity, t.Allocatable = t.Capacity.Clone(), t.Allocatable.Clone()
+	t.Capacity[model.EphemeralStorage] = disk
+	t.Allocatable[model.EphemeralStorage] = max(0, disk-kept-evictDisk(disk))
+	return t
 }
 
 // threshold reads an eviction threshold: "5%" of capacity, or a quantity.

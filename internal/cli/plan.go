@@ -23,7 +23,11 @@ type planOptions struct {
 	file    string
 	explain string
 	wide    bool
+	steps   int64
 }
+
+// planSteps is how long kerf plan searches by default: well under a second.
+const planSteps = 4_000_000
 
 var planOutputs = []string{"table", "json", "yaml", "html"}
 
@@ -48,6 +52,7 @@ Exit code: 0 all placed, 2 something not placed, 1 unusable input.`,
 	c.Flags().StringVar(&o.file, "output-file", "", "`FILE` to write instead of standard output")
 	c.Flags().StringVar(&o.explain, "explain", "", "the whole reasoning for one `POD`: its name, namespace/name, or owner")
 	c.Flags().BoolVar(&o.wide, "wide", false, "every node, note and reason by itself")
+	c.Flags().Int64Var(&o.steps, "steps", planSteps, "`N` steps of search for a cheaper plan; a million takes some tens of milliseconds")
 	o.bookFlags(c)
 	o.tolerationFlag(c.Flags())
 	complete(c, "output", planOutputs)
@@ -74,7 +79,7 @@ func (a *app) plan(o planOptions) error {
 	}
 	s := loaded.Snapshot
 	p.step("planning %d pods", len(s.Pods))
-	answer, trace := solve.Solve(s, solve.Options{})
+	answer, trace := solve.Solve(s, solve.Options{Steps: o.steps, Prove: o.steps})
 	if err := sound(s, answer); err != nil {
 		return err
 	}

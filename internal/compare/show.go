@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -75,7 +74,8 @@ func (c *Comparison) Document() Document {
 		Karpenter: side(len(c.Karpenter.Nodes), c.Karpenter.Cost, pods, len(c.Karpenter.Unplaced), c.Karpenter.Wall, c.Karpenter.CPU),
 		NodeTypes: []SortDoc{}, OnlyKerf: c.groups(onlyKerf), OnlyKarpenter: c.groups(onlyKarpenter), Neither: neither, Why: append([]string{}, c.why()...),
 	}
-	if b, ok := c.bound(); ok {
+	if c.Kerf.Bound > 0 {
+		b := round(c.Kerf.Bound)
 		d.Kerf.Bound = &b
 	}
 	for _, s := range c.sorts() {
@@ -93,15 +93,6 @@ func side(nodes int, cost float64, pods, unplaced int, wall, cpu time.Duration) 
 
 // round drops what adding up prices leaves behind the sixth place.
 func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }
-
-// bound is what Kerf proves that no plan can go below.
-func (c *Comparison) bound() (float64, bool) {
-	f := reflect.ValueOf(c.Kerf).FieldByName("Bound")
-	if !f.IsValid() || f.Kind() != reflect.Float64 || !(f.Float() > 0) {
-		return 0, false
-	}
-	return round(f.Float()), true
-}
 
 func (c *Comparison) groups(in []Group) []GroupDoc {
 	out := []GroupDoc{}

@@ -1,12 +1,5 @@
 package constraint
 
-// MinValues returns how many different values of a key the Set demands that a
-// launch stays open to, 0 for no demand.
-func (s Set) MinValues(key string) int {
-	sp, _ := s.find(key)
-	return sp.minValues
-}
-
 // Demanding lists the keys with a minValues, sorted; nil when there are none.
 func (s Set) Demanding() []string {
 	var out []string

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/kerfdev/kerf/internal/model"
-	"pgregory.net/rapid"
 )
 
 func TestTolerates(t *testing.T) {
@@ -42,53 +41,6 @@ func TestTolerates(t *testing.T) {
 	}
 }
 
-func TestSkewOK(t *testing.T) {
-	tests := map[string]struct {
-		counts              map[string]int
-		domain              string
-		self                bool
-		maxSkew, minDomains int
-		want                bool
-	}{
-		"the emptiest domain":                 {counts: map[string]int{"a": 2, "b": 1}, domain: "b", self: true, maxSkew: 1, want: true},
-		"the fullest domain":                  {counts: map[string]int{"a": 2, "b": 1}, domain: "a", self: true, maxSkew: 1},
-		"a pod that does not count itself":    {counts: map[string]int{"a": 2, "b": 1}, domain: "a", maxSkew: 1, want: true},
-		"a wider skew":                        {counts: map[string]int{"a": 2, "b": 1}, domain: "a", self: true, maxSkew: 2, want: true},
-		"a domain that is not eligible":       {counts: map[string]int{"a": 0}, domain: "c", self: true, maxSkew: 5},
-		"too few domains make the least zero": {counts: map[string]int{"a": 2, "b": 2}, domain: "a", self: true, maxSkew: 1, minDomains: 3},
-		"just enough domains":                 {counts: map[string]int{"a": 2, "b": 2, "c": 2}, domain: "a", self: true, maxSkew: 1, minDomains: 3, want: true},
-		"no domains at all":                   {domain: "a", self: true, maxSkew: 1},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := SkewOK(tc.counts, tc.domain, tc.self, tc.maxSkew, tc.minDomains); got != tc.want {
-				t.Errorf("got %v, want %v", got, tc.want)
-			}
-		})
-	}
-}
-
-// Filling domains by SkewOK never leaves them further apart than maxSkew.
-func TestSkewOKKeepsTheSpread(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		counts := map[string]int{"a": 0, "b": 0, "c": 0}
-		skew := rapid.IntRange(1, 3).Draw(t, "maxSkew")
-		for range rapid.IntRange(1, 20).Draw(t, "pods") {
-			d := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "domain")
-			if SkewOK(counts, d, true, skew, 0) {
-				counts[d]++
-			}
-			low, high := counts["a"], counts["a"]
-			for _, n := range counts {
-				low, high = min(low, n), max(high, n)
-			}
-			if high-low > skew {
-				t.Fatalf("%v is wider than %d", counts, skew)
-			}
-		}
-	})
-}
-
 func TestSpreadEligible(t *testing.T) {
 	spec := model.PodSpec{NodeSelector: map[string]string{"gpu": "t4"}, Volumes: []model.Volume{{Terms: []model.Term{{{Key: "x", Operator: model.Exists}}}}}}
 	t4 := map[string]string{"gpu": "t4", "zone": "a"}
@@ -116,31 +68,13 @@ func TestSpreadEligible(t *testing.T) {
 	}
 }
 
-func TestPodTerms(t *testing.T) {
-	web := model.Selector{All: true, Term: model.Term{{Key: "app", Operator: model.In, Values: []string{"web"}}}}
-	term := model.PodTerm{Selector: web, Namespaces: []string{"a", "c"}}
-	labels := map[string]string{"app": "web"}
-	for ns, want := range map[string]bool{"a": true, "b": false, "c": true, "d": false} {
-		if got := TermPicks(&term, ns, labels); got != want {
-			t.Errorf("namespace %s: got %v, want %v", ns, got, want)
-		}
-	}
-	if TermPicks(&term, "a", map[string]string{"app": "db"}) {
-		t.Error("a pod with another label was picked")
-	}
-	if !SpreadCounts(&model.Spread{Selector: web, SelectorNamespace: "a"}, "a", labels) {
-		t.Error("the pod counts for the spread of its own namespace")
-	}
-	if SpreadCounts(&model.Spread{Selector: web, SelectorNamespace: "a"}, "b", labels) {
-		t.Error("a pod of another namespace must not count")
-	}
+func TestAffinityOK(t *testing.T) {
 	counts := map[string]int{"z1": 2, "z2": 0}
-	affinity := map[string][3]bool{ // want: affinity of a stranger, affinity of one of them, anti-affinity
-		"z1": {true, true, false},
-		"z2": {false, false, true},
-	}
-	for domain, want := range affinity {
-		got := [3]bool{AffinityOK(counts, domain, false), AffinityOK(counts, domain, true), AntiAffinityOK(counts, domain)}
+	for domain, want := range map[string][2]bool{ // of a stranger, of one of them
+		"z1": {true, true},
+		"z2": {false, false},
+	} {
+		got := [2]bool{AffinityOK(counts, domain, false), AffinityOK(counts, domain, true)}
 		if got != want {
 			t.Errorf("%s: got %v, want %v", domain, got, want)
 		}

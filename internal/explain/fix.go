@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -92,7 +93,13 @@ func asSaid(_ model.Verdict, r model.Remedy) string { return strings.Join(r.Valu
 var labels = []string{
 	model.LabelInstanceType, model.LabelZone, model.LabelRegion, model.LabelArch, model.LabelOS, model.LabelHostname,
 	model.LabelCapacityType, model.LabelNodePool, model.LabelDeviceConfig, model.LabelMIGConfig,
+	"nvidia.com/gpu.present", "nvidia.com/gpu.product", "nvidia.com/gpu.family", "nvidia.com/gpu.memory", "nvidia.com/gpu.count",
+	aws + "category", aws + "family", aws + "generation", aws + "size", aws + "cpu", aws + "memory", aws + "local-nvme", aws + "hypervisor",
+	aws + "gpu-name", aws + "gpu-manufacturer", aws + "gpu-count", aws + "gpu-memory",
 }
+
+// aws begins the labels of Karpenter's AWS provider on instance types.
+const aws = "karpenter.k8s.aws/instance-"
 
 // misspelt asks whether a near word was meant, "" when none is near.
 func misspelt(v model.Verdict) string {
@@ -110,20 +117,10 @@ func misspelt(v model.Verdict) string {
 	return after("did you mean ", meant, "?")
 }
 
-// nearest returns the key that another is most likely a misspelling of: one
-// edit in five letters away, at most two. Names that differ in digits only, as
-// MIG profiles do, are different things.
+// nearest returns the key that another is most likely a misspelling of. Names
+// that differ in digits only, as MIG profiles do, are different things.
 func nearest(word string, known []string) string {
-	best, bound := "", min(len(word)/5, 2)
-	for _, k := range known {
-		if k == word || letters(k) == letters(word) {
-			continue
-		}
-		if n := distance(strings.ToLower(word), strings.ToLower(k)); n <= bound {
-			best, bound = k, n-1
-		}
-	}
-	return best
+	return manifest.Nearest(word, slices.DeleteFunc(slices.Clone(known), func(k string) bool { return letters(k) == letters(word) }))
 }
 
 // letters drops the digits from a word.
@@ -162,28 +159,4 @@ func swapped(a, b string) bool {
 		}
 	}
 	return false
-}
-
-// distance counts the letters to add, drop, change or swap with their
-// neighbour to get from a to b.
-func distance(a, b string) int {
-	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, prev, row = prev, row, before
-	}
-	return prev[len(b)]
 }

@@ -69,6 +69,22 @@ func Describe(model string, memMiB int64) (product, family, compute string, ok b
 	return p.name(memMiB), familyOf(p.compute), p.compute, true
 }
 
+// ModelOf returns the cloud's name of the GPU that feature discovery labels with
+// a product: "t4" for "Tesla-T4-SHARED", "a100" for
+// "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "l4" for the slice "NVIDIA-L4-3Q". A
+// product that is not in the table is returned as it is, in lower case.
+func ModelOf(label string) string {
+	label = strings.TrimSuffix(label, "-SHARED")
+	label, _, _ = strings.Cut(label, "-MIG-")
+	best := product{}
+	for _, p := range products {
+		if (label == p.label || (p.slice && strings.HasPrefix(label, p.label+"-"))) && len(p.label) > len(best.label) {
+			best = p
+		}
+	}
+	return cmp.Or(best.model, strings.ToLower(label))
+}
+
 // find looks a model up, by its memory where models come in several sizes.
 func find(model string, memMiB int64) (product, bool) {
 	model, named := splitMemory(strings.ToLower(model))

@@ -61,11 +61,13 @@ func Load(files []source.File, o Options) (Loaded, error) {
 	if err := l.book(); err != nil {
 		return Loaded{}, err
 	}
+	l.autoMode()
 	l.consumable()
 	l.overlays()
 	l.nodes()
 	l.quotas()
 	l.pools()
+	l.images()
 	l.unread(docs)
 	l.assumptions()
 	return Loaded{Snapshot: l.snapshot, Notes: arranged(l.notes, files)}, nil

@@ -2,9 +2,11 @@ package intake
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/kerfdev/kerf/api/deviceconfig"
 	"github.com/kerfdev/kerf/internal/catalog"
 	"github.com/kerfdev/kerf/internal/gpu"
 	"github.com/kerfdev/kerf/internal/model"
@@ -38,10 +40,16 @@ func (l *loader) join(n *model.Node) {
 	if n.Price == 0 {
 		l.unpriced(*n, known)
 	}
-	if len(n.Devices) == 0 && !slices.ContainsFunc(n.Allocatable.Names(), model.IsGPU) {
+	if !slices.ContainsFunc(n.Allocatable.Names(), model.IsGPU) {
 		return
 	}
-	if !known || len(t.GPUs) == 0 {
+	if bare, err := gpu.Advertise(t.GPUs, deviceconfig.Config{}, nil); err == nil && len(bare.Devices) > 0 {
+		models := make([]string, len(bare.Devices))
+		for i, d := range bare.Devices {
+			models[i] = d.Model
+		}
+		n.Devices = model.SplitDevices(models, gpusOf(*n))
+	} else {
 		t.GPUs = []model.GPU{{Manufacturer: "nvidia", Count: max(1, int64(len(n.Devices))), Fraction: 1}}
 	}
 	ad, err := gpu.ForNode(t, l.snapshot.Sharing, n.Labels)
@@ -49,12 +57,28 @@ func (l *loader) join(n *model.Node) {
 		return // the checks name it
 	}
 	n.Limits = ad.MaxRequest
-	if len(ad.Devices) == len(n.Devices) {
-		n.Devices = slices.Clone(n.Devices)
-		for i := range n.Devices {
-			n.Devices[i].Shares = ad.Devices[i].Shares
+	if len(ad.Devices) != len(n.Devices) {
+		return
+	}
+	asPlanned := maps.Equal(ad.Resources, gpusOf(*n))
+	n.Devices = slices.Clone(n.Devices)
+	for i, d := range ad.Devices {
+		n.Devices[i].Shares = d.Shares
+		if asPlanned {
+			n.Devices[i].Resources = d.Resources
 		}
 	}
+}
+
+// gpusOf is what a node reports of GPUs.
+func gpusOf(n model.Node) model.Resources {
+	out := model.Resources{}
+	for name, v := range n.Allocatable {
+		if model.IsGPU(name) {
+			out[name] = v
+		}
+	}
+	return out
 }
 
 // consumable says that GPUs are handed out in parts when a pod asks for a part.

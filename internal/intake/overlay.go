@@ -37,7 +37,7 @@ func (l *loader) overlays() {
 		if !matched[i] {
 			l.note(model.Warning, "overlay-no-match", o.Place, "NodeOverlay "+o.Name+" matches no instance type that is sold in "+l.types.Region+", so it changes nothing", "")
 		}
-		l.advertised(o)
+		l.advertised(o, usable[:i])
 	}
 }
 
@@ -107,7 +107,7 @@ func repriced(t model.InstanceType, overlays []nodepool.Overlay, matched []bool)
 func resized(t model.InstanceType, overlays []nodepool.Overlay, matched []bool) model.InstanceType {
 	set := model.Resources{}
 	for j, o := range overlays {
-		if len(o.Capacity) == 0 || !slices.ContainsFunc(t.Offerings, func(of model.Offering) bool { return matches(o, t, of) }) {
+		if len(o.Capacity) == 0 || !applies(o, t) {
 			continue
 		}
 		matched[j] = true
@@ -127,6 +127,12 @@ func resized(t model.InstanceType, overlays []nodepool.Overlay, matched []bool) 
 	return t
 }
 
+// applies reports whether an overlay's requirements are met by some offering of
+// a type.
+func applies(o nodepool.Overlay, t model.InstanceType) bool {
+	return slices.ContainsFunc(t.Offerings, func(of model.Offering) bool { return matches(o, t, of) })
+}
+
 // matches reports whether a node of the type from the offering meets an
 // overlay's requirements.
 func matches(o nodepool.Overlay, t model.InstanceType, of model.Offering) bool {
@@ -141,12 +147,13 @@ func matches(o nodepool.Overlay, t model.InstanceType, of model.Offering) bool {
 
 // advertised compares what an overlay says of NVIDIA's resources with what the
 // device configs make of the GPUs, which is what counts here.
-func (l *loader) advertised(o nodepool.Overlay) {
+// An overlay that an earlier one overrides for a type has no say there.
+func (l *loader) advertised(o nodepool.Overlay, before []nodepool.Overlay) {
 	for _, name := range o.Capacity.Names() {
 		if !strings.HasPrefix(name, "nvidia.com/") {
 			continue
 		}
-		if t, pool, have, differs := l.differs(o, name); differs {
+		if t, pool, have, differs := l.differs(o, before, name); differs {
 			l.note(model.Warning, "overlay-gpu", o.Place,
 				fmt.Sprintf("NodeOverlay %s says %s %d for %s, and by the device config of pool %s it advertises %d; %d is planned with", o.Name, name, o.Capacity[name], t, pool, have, have),
 				"give the device config that makes it so, or correct the overlay")
@@ -156,9 +163,9 @@ func (l *loader) advertised(o nodepool.Overlay) {
 
 // differs finds the first type and pool for which an overlay says something
 // else than the device config gives.
-func (l *loader) differs(o nodepool.Overlay, name string) (typ, pool string, have int64, differs bool) {
+func (l *loader) differs(o nodepool.Overlay, before []nodepool.Overlay, name string) (typ, pool string, have int64, differs bool) {
 	for _, t := range l.snapshot.Types {
-		if len(t.GPUs) == 0 || !slices.ContainsFunc(t.Offerings, func(of model.Offering) bool { return matches(o, t, of) }) {
+		if len(t.GPUs) == 0 || !applies(o, t) || slices.ContainsFunc(before, func(b nodepool.Overlay) bool { return b.Capacity[name] != 0 && applies(b, t) }) {
 			continue
 		}
 		for _, p := range l.snapshot.Pools {

@@ -25,6 +25,7 @@ type Bin struct {
 	capacity []float64
 	most     []int // by item: the largest count, and no more than fit alone
 	relaxed  *lp.Solver
+	last     []float64 // prices of the last Relax
 }
 
 // tolerance by which weights may exceed a capacity, and by which a value must
@@ -85,12 +86,34 @@ func (b *Bin) Relax(value []float64) Relaxation {
 	out := Relaxation{Count: sol.X, Price: sol.Dual}
 	for d, y := range out.Price {
 		out.Price[d] = math.Max(0, -y)
-		out.Bound += out.Price[d] * b.capacity[d]
+	}
+	out.Bound = b.proves(value, out.Price)
+	b.last = out.Price
+	return out
+}
+
+// AtMost returns a bound on the value of every filling from the prices of the
+// last Relax, infinite when there was none. It is quick, and close while the
+// values change little.
+func (b *Bin) AtMost(value []float64) float64 {
+	if b.last == nil {
+		return math.Inf(1)
+	}
+	return b.proves(value, b.last)
+}
+
+// proves is the bound that prices of the capacities prove, whatever they are.
+func (b *Bin) proves(value, price []float64) float64 {
+	sum := 0.0
+	for d, y := range price {
+		sum += y * b.capacity[d]
 	}
 	for i, v := range value {
-		out.Bound += math.Max(0, b.surplus(i, v, out.Price)) * float64(b.most[i])
+		if v > 0 {
+			sum += math.Max(0, b.surplus(i, v, price)) * float64(b.most[i])
+		}
 	}
-	return out
+	return sum
 }
 
 // surplus is what an item is worth above the price of its weight.

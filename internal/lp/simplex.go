@@ -14,6 +14,8 @@ type run struct {
 	*Solver
 	dual  []float64
 	dir   []float64
+	due   bool    // dual has to be computed anew
+	gain  float64 // reduced cost of the entering variable
 	stall int
 	steps int
 }
@@ -34,19 +36,25 @@ func (s *Solver) Solve(maxSteps int) Solution {
 // phase runs the simplex method to the end of one phase. In the first, the sum
 // of bound violations of the basic variables is minimised instead of the cost.
 func (r *run) phase(first bool, maxSteps int) Status {
+	r.due = true
 	for {
 		if r.since >= refactorEvery {
 			r.refactor()
+			r.due = true
 		}
 		if first && r.feasible() {
 			return Optimal
 		}
-		r.prices(first)
+		if first || r.due {
+			r.prices(first)
+			r.due = false
+		}
 		v, grow := r.enter(first)
 		if v == none {
 			switch {
 			case r.since > 0: // do not trust an aged inverse with the verdict
 				r.refactor()
+				r.due = true
 				if !first && !r.feasible() {
 					if st := r.phase(true, maxSteps); st != Optimal {
 						return st
@@ -126,7 +134,7 @@ func (r *run) enter(first bool) (v int, grow bool) {
 		up := reduced < -tol && where != atUpper
 		down := reduced > tol && where != atLower
 		if (up || down) && math.Abs(reduced) > best {
-			best, v, grow = math.Abs(reduced), j, up
+			best, v, grow, r.gain = math.Abs(reduced), j, up, reduced
 			return bland
 		}
 		return false
@@ -252,6 +260,7 @@ func (r *run) move(v int, delta float64, row int, to side) {
 	*r.side(r.basis[row]) = to
 	r.pivot(row, v, r.dir)
 	r.value[row] = from + delta
+	axpy(r.dual, r.inv[row], r.gain) // as prices would compute it in the second phase
 }
 
 // solution reads the answer off the basis.

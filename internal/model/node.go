@@ -27,6 +27,24 @@ type Device struct {
 	Shares    Resources // consumable amounts, packed per device; nil when not consumable
 }
 
+// SplitDevices divides what a node advertises of GPUs evenly among its physical
+// GPUs, given by their models; the first ones take what is left over.
+func SplitDevices(models []string, advertised Resources) []Device {
+	out := make([]Device, len(models))
+	count := int64(len(models))
+	for i := range out {
+		out[i] = Device{Model: models[i], Resources: Resources{}}
+		for name, total := range advertised {
+			share := total / count
+			if int64(i) < total%count {
+				share++
+			}
+			out[i].Resources[name] = share
+		}
+	}
+	return out
+}
+
 // A GPU is the hardware of one kind of GPU in an instance type.
 type GPU struct {
 	Manufacturer string // "nvidia", "amd"

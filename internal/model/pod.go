@@ -124,6 +124,17 @@ type DeviceShare struct {
 	PerDevice Resources
 }
 
+// Of returns what the share takes of a device with these amounts. A percentage
+// of a device's memory is that many MiB too, rounded down as HAMi 2.10 does, so
+// that pods which ask in either way are counted together.
+func (s DeviceShare) Of(have Resources) Resources {
+	percent, memory := s.PerDevice[SharePercent], have[ShareMemory]
+	if percent <= 0 || memory <= 0 {
+		return s.PerDevice
+	}
+	return s.PerDevice.Plus(Resources{ShareMemory: percent * memory / 100}, 1)
+}
+
 // Effects of a taint.
 const (
 	NoSchedule       = "NoSchedule"

@@ -74,14 +74,22 @@ type Pool struct {
 	Place         Place
 }
 
-// Kubelet holds what a NodeClass changes about a node's allocatable. Zero
-// values mean the cloud's defaults.
+// Kubelet holds what a NodeClass changes about a node's allocatable, its disk
+// included. Zero values mean the cloud's defaults.
 type Kubelet struct {
 	MaxPods        int64
 	PodsPerCore    int64
 	KubeReserved   Resources
 	SystemReserved Resources
 	EvictionHard   map[string]string // "memory.available": "5%" or "100Mi"
+	RootBytes      int64             // size of the volume that becomes ephemeral-storage
+	LocalDisks     bool              // ephemeral-storage is the type's own NVMe disks, where it has any
+}
+
+// Usual reports whether nothing differs from the cloud's defaults.
+func (k Kubelet) Usual() bool {
+	return k.MaxPods == 0 && k.PodsPerCore == 0 && len(k.KubeReserved)+len(k.SystemReserved)+len(k.EvictionHard) == 0 &&
+		k.RootBytes == 0 && !k.LocalDisks
 }
 
 // Disruption is when a pool's nodes go away again.

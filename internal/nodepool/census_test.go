@@ -77,8 +77,8 @@ var census = map[string]map[string]string{
 	},
 	"ec2nodeclasses": {
 		"kubelet":                          "modelled: Class.Kubelet; what else it holds changes nothing of a node's size",
-		"blockDeviceMappings":              "modelled: Class.RootBytes",
-		"instanceStorePolicy":              "modelled: Class.LocalDisks",
+		"blockDeviceMappings":              "modelled: Kubelet.RootBytes",
+		"instanceStorePolicy":              "modelled: Kubelet.LocalDisks",
 		"capacityReservationSelectorTerms": "noted",
 		"placementGroupSelector":           "noted",
 		"networkInterfaces":                "noted",

@@ -127,7 +127,7 @@ func (o *object) ofAWS() bool {
 func (o *object) unknownField(path string) {
 	fix := "remove it"
 	parent, name := parentOf(path)
-	if near := nearest(name, o.siblings(parent)); near != "" {
+	if near := manifest.Nearest(name, o.siblings(parent)); near != "" {
 		fix = "write " + near
 	}
 	o.note(model.Error, "unknown-field", path, fix, "unknown field %q: the API server refuses it, or drops it without a word", path)

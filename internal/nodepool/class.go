@@ -13,12 +13,9 @@ import (
 type Class struct {
 	Name    string
 	Kubelet model.Kubelet
-	// RootBytes is the size of the volume that becomes ephemeral-storage: the
-	// block device marked rootVolume, or else the only one. 0 = the AMI's default.
-	RootBytes int64
-	// LocalDisks is set when ephemeral-storage is the NVMe disks of the type
-	// (instanceStorePolicy RAID0), where the type has any.
-	LocalDisks bool
+	// PlainImage is what selects an image of Amazon Linux without an NVIDIA
+	// driver, where a name or parameter does so; "" = not known to.
+	PlainImage string
 	Place      model.Place
 }
 
@@ -248,8 +245,9 @@ func (o *object) class() Class {
 	if k := spec.Get("kubelet"); k != nil {
 		c.Kubelet = o.readKubelet(k)
 	}
-	c.LocalDisks = spec.Get("instanceStorePolicy").Str() == "RAID0"
-	c.RootBytes = rootVolume(spec.Get("blockDeviceMappings"))
+	c.Kubelet.LocalDisks = spec.Get("instanceStorePolicy").Str() == "RAID0"
+	c.Kubelet.RootBytes = rootVolume(spec)
+	c.PlainImage = plainImage(spec.Get("amiSelectorTerms"))
 	for _, u := range unmodelled {
 		if spec.Get(u.name) != nil {
 			o.note(model.Info, "not-modelled", "spec."+u.name, "", "%s", u.why)
@@ -270,20 +268,70 @@ func (o *object) userData(n *manifest.Node) {
 	}
 }
 
-// rootVolume returns the size of the volume that holds the kubelet's files, 0 when it is not plain.
-func rootVolume(mappings *manifest.Node) int64 {
+// rootVolume returns the size of the volume that holds the kubelet's files, 0
+// for the AMI's default. As in the AWS provider 1.15 it is the block device
+// marked rootVolume, else the one with the family's device name, else, for
+// family Custom, the last.
+func rootVolume(spec *manifest.Node) int64 {
+	mappings := spec.Get("blockDeviceMappings")
 	if mappings == nil {
 		return 0
 	}
+	family := amiFamily(spec)
+	size, marked := int64(0), false
 	for _, m := range mappings.Items {
-		if m.Get("rootVolume").Str() == "true" || len(mappings.Items) == 1 {
-			size, err := amount(model.EphemeralStorage, m.At("ebs", "volumeSize").Str())
-			if err == nil {
-				return size
-			}
+		bytes, err := amount(model.EphemeralStorage, m.At("ebs", "volumeSize").Str())
+		if err != nil {
+			continue
+		}
+		root := m.Get("rootVolume").Str() == "true"
+		if root || !marked && (family == "custom" || m.Get("deviceName").Str() == rootDevice(family)) {
+			size = bytes
+		}
+		marked = marked || root
+	}
+	return size
+}
+
+// plainImage returns the first name or parameter that selects the standard
+// variant of EKS's Amazon Linux image, unless another term selects more.
+func plainImage(terms *manifest.Node) string {
+	if terms == nil {
+		return ""
+	}
+	first := ""
+	for _, t := range terms.Items {
+		image := t.Get("ssmParameter").Str() + t.Get("name").Str()
+		plain := strings.Contains(image, "/standard/") || strings.Contains(image, "-standard-") || strings.Contains(image, "/amazon-linux-2/")
+		if !plain {
+			return ""
+		}
+		if first == "" {
+			first = image
 		}
 	}
-	return 0
+	return first
+}
+
+// amiFamily is the family that amiFamily or the alias names, in lower case.
+func amiFamily(spec *manifest.Node) string {
+	family := spec.Get("amiFamily").Str()
+	if terms := spec.Get("amiSelectorTerms"); family == "" && terms != nil {
+		for _, t := range terms.Items {
+			family, _, _ = strings.Cut(t.Get("alias").Str(), "@")
+		}
+	}
+	return strings.ToLower(family)
+}
+
+func rootDevice(family string) string {
+	switch {
+	case family == "bottlerocket":
+		return "/dev/xvdb"
+	case strings.HasPrefix(family, "windows"):
+		return "/dev/sda1"
+	}
+	return "/dev/xvda"
 }
 
 // readKubelet reads the kubelet settings that change what a node has to give.

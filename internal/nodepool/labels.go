@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -95,7 +96,7 @@ func meantOf(value string, set []string) string {
 	if slices.Contains(set, low) {
 		return low
 	}
-	return nearest(low, set)
+	return manifest.Nearest(low, set)
 }
 
 // nearestLabel returns the well-known label that key, of one of Karpenter's own
@@ -112,53 +113,8 @@ func nearestLabel(key string) string {
 		}
 	}
 	slices.Sort(names)
-	if near := nearest(name, names); near != "" {
+	if near := manifest.Nearest(name, names); near != "" {
 		return domain + "/" + near
 	}
 	return ""
-}
-
-// nearest returns the candidate that word is most likely a misspelling of, ""
-// when none is within two edits (one for words of up to five letters).
-func nearest(word string, candidates []string) string {
-	best, limit := "", 2
-	if len(word) <= 5 {
-		limit = 1
-	}
-	for _, c := range candidates {
-		if c == word {
-			return ""
-		}
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d <= limit && (best == "" || d < limit) {
-			best, limit = c, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, delete, replace or swap with a
-// neighbour to make b of a.
-func distance(a, b string) int {
-	if diff := len(a) - len(b); diff > 2 || diff < -2 {
-		return 3
-	}
-	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cur[j] = min(cur[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev, cur = prev, cur, prev2
-	}
-	return prev[len(b)]
 }

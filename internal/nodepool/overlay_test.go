@@ -152,9 +152,12 @@ spec:
     cpuCFSQuota: false
 `))
 	want := map[string]Class{"EC2NodeClass/default": {
-		Name: "default", RootBytes: 100 << 30, LocalDisks: true,
-		Kubelet: model.Kubelet{MaxPods: 20, PodsPerCore: 4, KubeReserved: model.Resources{"cpu": 200}, EvictionHard: map[string]string{"memory.available": "200Mi"}},
-		Place:   model.Place{File: "in.yaml", Line: 1, Object: "EC2NodeClass default"},
+		Name: "default",
+		Kubelet: model.Kubelet{
+			MaxPods: 20, PodsPerCore: 4, KubeReserved: model.Resources{"cpu": 200}, EvictionHard: map[string]string{"memory.available": "200Mi"},
+			RootBytes: 100 << 30, LocalDisks: true,
+		},
+		Place: model.Place{File: "in.yaml", Line: 1, Object: "EC2NodeClass default"},
 	}}
 	if diff := cmp.Diff(want, got.Classes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -50,7 +50,9 @@ func (o *object) pool(classes map[string]Class) model.Pool {
 	}
 	p.Kubelet = classes[p.NodeClass].Kubelet
 	if o.kubelet != nil {
+		disk := p.Kubelet
 		p.Kubelet = o.readKubelet(o.kubelet)
+		p.Kubelet.RootBytes, p.Kubelet.LocalDisks = disk.RootBytes, disk.LocalDisks
 	}
 	o.sameTaint(append(slices.Clone(p.Taints), p.StartupTaints...))
 	p.Taints, p.StartupTaints = distinct(p.Taints), distinct(p.StartupTaints)

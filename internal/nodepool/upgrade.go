@@ -135,7 +135,7 @@ func (o *object) unknownFields(n *manifest.Node, path string, known []string) {
 		}
 		at := manifest.Join(path, f.Name)
 		fix := "remove it"
-		if near := nearest(f.Name, known); near != "" {
+		if near := manifest.Nearest(f.Name, known); near != "" {
 			fix = "write " + near
 		}
 		o.note(model.Error, "unknown-field", at, fix, "unknown field %q in %s %s; it is not used", at, o.doc.APIVersion, o.doc.Kind)

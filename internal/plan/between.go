@@ -59,7 +59,7 @@ func (c *checker) devices(s *spot) map[string]bool {
 					c.wrong("%s: %s is on device %d, which does not back %s", s.name, c.name(i), at, d.Resource)
 					continue
 				}
-				used[at] = used[at].Plus(d.PerDevice, 1)
+				used[at] = used[at].Plus(d.Of(s.racks[at].Shares), 1)
 				users[at]++
 				if backs := s.racks[at].Resources[d.Resource]; backs > 1 && users[at] > backs {
 					c.wrong("%s: device %d has %d users and takes %d", s.name, at, users[at], backs)

@@ -42,6 +42,7 @@ type spot struct {
 	launch *Launch
 	zones  []string // in which it may be; one for a node that exists
 	labels map[string]string
+	faces  faces // of a launch: its labels in each zone
 	taints []model.Taint
 	have   model.Resources
 	limits map[string]int64
@@ -62,7 +63,7 @@ type checker struct {
 
 	// What identical launches share is worked out once.
 	ads    map[string]model.Advertisement
-	labels map[string]map[string]string
+	labels map[string]faces
 	specs  map[*model.PodSpec]int
 	proven map[string]bool // launches whose alternatives were looked at
 }
@@ -70,7 +71,7 @@ type checker struct {
 func newChecker(s *model.Snapshot, p *Plan) *checker {
 	c := &checker{
 		s: s, p: p, types: map[string]*model.InstanceType{}, pools: map[string]*model.Pool{}, ads: map[string]model.Advertisement{},
-		labels: map[string]map[string]string{}, specs: map[*model.PodSpec]int{}, proven: map[string]bool{},
+		labels: map[string]faces{}, specs: map[*model.PodSpec]int{}, proven: map[string]bool{},
 	}
 	for i := range s.Types {
 		c.types[s.Types[i].Name] = &s.Types[i]
@@ -250,13 +251,22 @@ func (c *checker) admits(s *spot, i int, spec *model.PodSpec) {
 
 func (c *checker) name(i int) string { return "pod " + c.s.Pods[i].Namespace + "/" + c.s.Pods[i].Name }
 
+// Faces are the labels of a launch by the zone that it comes up in.
+type faces map[string]map[string]string
+
 // inZone gives the labels of a launch as if it came up in a zone.
 func (s *spot) inZone(zone string) map[string]string {
 	if s.node != nil || zone == s.labels[model.LabelZone] {
 		return s.labels
 	}
-	out := maps.Clone(s.labels)
-	out[model.LabelZone] = zone
+	out, ok := s.faces[zone]
+	if !ok {
+		out = maps.Clone(s.labels)
+		out[model.LabelZone] = zone
+		if s.faces != nil {
+			s.faces[zone] = out
+		}
+	}
 	return out
 }
 

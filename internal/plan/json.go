@@ -76,6 +76,15 @@ type summaryJSON struct {
 	Pods         int     `json:"pods"`
 	Placed       int     `json:"placed"`
 	NotPlaced    int     `json:"notPlaced"`
+	// Bound is what is proven about cheaper plans; absent when nothing is.
+	Bound *boundJSON `json:"bound,omitempty"`
+}
+
+// boundJSON: no plan that places the same pods costs less than PerHour, and the
+// cost is at most GapPercent above the least possible one.
+type boundJSON struct {
+	PerHour    float64 `json:"perHour"`
+	GapPercent float64 `json:"gapPercent"`
 }
 
 type nodeJSON struct {
@@ -162,6 +171,9 @@ type noteJSON struct {
 
 func summarize(s model.Snapshot, p Plan) summaryJSON {
 	out := summaryJSON{Nodes: len(p.Launches), CostPerHour: cents(p.Cost), CostPerMonth: cents(p.Cost * hoursPerMonth), StandingCost: cents(p.Standing), Pods: len(s.Pods)}
+	if gap, known := p.Gap(); known && p.Bound > 0 {
+		out.Bound = &boundJSON{PerHour: cents(p.Bound), GapPercent: cents(100 * gap)}
+	}
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		out.GPUs += len(l.Devices)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kerfdev/kerf/internal/gpu"
@@ -23,7 +24,7 @@ func (c *checker) launchSpot(i int) spot {
 	ad := c.advertised(t, l.Labels)
 	s.limits = ad.MaxRequest
 	s.taints = p.Taints
-	s.labels = c.labelled(l, t, ad.Labels)
+	s.labels, s.faces = c.labelled(l, t, ad.Labels)
 	return s
 }
 
@@ -43,11 +44,11 @@ func (c *checker) advertised(t *model.InstanceType, labels map[string]string) mo
 }
 
 // labelled are all labels that a launch's node will have; the zone is the
-// first one's.
-func (c *checker) labelled(l *Launch, t *model.InstanceType, found map[string]string) map[string]string {
+// first one's, and those in other zones are for inZone to add.
+func (c *checker) labelled(l *Launch, t *model.InstanceType, found map[string]string) (map[string]string, faces) {
 	key := fmt.Sprintf("%q %q %q %q", t.Name, l.CapacityType, l.Zones, l.Labels)
 	if have, ok := c.labels[key]; ok {
-		return have
+		return have[first(l.Zones)], have
 	}
 	out := maps.Clone(t.Labels)
 	if out == nil {
@@ -62,8 +63,16 @@ func (c *checker) labelled(l *Launch, t *model.InstanceType, found map[string]st
 	if len(l.Zones) > 0 {
 		out[model.LabelZone] = l.Zones[0]
 	}
-	c.labels[key] = out
-	return out
+	c.labels[key] = faces{first(l.Zones): out}
+	return out, c.labels[key]
+}
+
+// first is the first of zones, "" of none.
+func first(zones []string) string {
+	if len(zones) == 0 {
+		return ""
+	}
+	return zones[0]
 }
 
 // launch checks an order against its pool, its type and what GPUs advertise.
@@ -198,12 +207,17 @@ func (c *checker) advertises(l *Launch, t *model.InstanceType, p *model.Pool, s 
 // settings of its own may have more than is usual, and never more than there is.
 func (c *checker) allocatable(t *model.InstanceType, p *model.Pool, advertised model.Resources) model.Resources {
 	from := t.Allocatable
-	if k := p.Kubelet; k.MaxPods != 0 || k.PodsPerCore != 0 || len(k.KubeReserved)+len(k.SystemReserved)+len(k.EvictionHard) > 0 {
+	if k := p.Kubelet; !k.Usual() {
 		from = t.Capacity.Clone()
 		from[model.Pods] = max(from[model.Pods], k.MaxPods, t.Allocatable[model.Pods])
 		for name, v := range t.Allocatable {
 			from[name] = max(from[name], v)
 		}
+		nvme, _ := strconv.ParseInt(t.Labels["karpenter.k8s.aws/instance-local-nvme"], 10, 32) // GB, no label without disks
+		if k.LocalDisks {
+			from[model.EphemeralStorage] = max(from[model.EphemeralStorage], nvme*1e9)
+		}
+		from[model.EphemeralStorage] = max(from[model.EphemeralStorage], k.RootBytes)
 	}
 	out := model.Resources{}
 	for name, v := range from {
@@ -256,8 +270,9 @@ func cheapest(t *model.InstanceType, l *Launch) float64 {
 
 func (c *checker) alternative(l *Launch, p *model.Pool, t *model.InstanceType, s *spot) {
 	ad := c.advertised(t, l.Labels)
+	labels, faces := c.labelled(l, t, ad.Labels)
 	alt := spot{
-		name: s.name + " as " + t.Name, launch: l, zones: nil, labels: c.labelled(l, t, ad.Labels), taints: s.taints,
+		name: s.name + " as " + t.Name, launch: l, zones: nil, labels: labels, faces: faces, taints: s.taints,
 		have: c.allocatable(t, p, ad.Resources), limits: ad.MaxRequest, racks: ad.Devices, new: s.new,
 	}
 	for _, o := range t.Offerings {

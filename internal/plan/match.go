@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,10 +71,14 @@ func all(t model.Term, labels map[string]string) bool {
 
 // matchesNode names the label key on which a node fails, roughly.
 func matchesNode(spec *model.PodSpec, labels map[string]string) (key string, ok bool) {
-	for _, k := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
-		if v, has := label(labels, k); !has || v != spec.NodeSelector[k] {
-			return k, false
+	var failed []string
+	for k, want := range spec.NodeSelector {
+		if v, has := label(labels, k); !has || v != want {
+			failed = append(failed, k)
 		}
+	}
+	if len(failed) > 0 {
+		return slices.Min(failed), false
 	}
 	if !someTerm(spec.NodeAffinity, labels) {
 		return "node affinity", false

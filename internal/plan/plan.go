@@ -13,9 +13,26 @@ type Plan struct {
 	Unplaced []model.Refusal
 	// Cost is the price of all launches, in $/h.
 	Cost float64
+	// Bound is a price, in $/h, that no plan that places the same pods can go
+	// below; internal/solve proves it, and its documentation says what it leaves
+	// out. 0 is no claim.
+	Bound float64
 	// Standing is the price of the nodes that exist and are kept, in $/h; nodes
 	// without a known price count as zero.
 	Standing float64
+}
+
+// Gap returns how far Cost may be from the least possible one, as a part of
+// it, and whether a bound says anything about it. Costs below a hundredth of a
+// cent apart count as equal.
+func (p Plan) Gap() (gap float64, known bool) {
+	if p.Bound <= 0 {
+		return 0, p.Cost == 0
+	}
+	if p.Cost-p.Bound < 1e-4 {
+		return 0, true
+	}
+	return p.Cost/p.Bound - 1, true
 }
 
 // A Launch is one node to order.

@@ -45,6 +45,7 @@ type sheet struct {
 	Title    string
 	Stats    []stat
 	Placed   string
+	Bound    string
 	Basis    string
 	Legend   []chip
 	MoreKeys int
@@ -114,6 +115,7 @@ func newSheet(r Report) sheet {
 	s := sheet{
 		Title:    "Kerf plan: " + count(f.total.nodes, "node") + ", " + hourly(f.total.cost) + " $/h",
 		Stats:    stats(f),
+		Bound:    boundLine(r.Plan),
 		Placed:   strings.TrimSuffix(placedLine(r, f), " (reasons below)"),
 		Basis:    origin(r),
 		Launches: sectionOf(f, f.launches, f.total),

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kerfdev/kerf/internal/model"
+	"github.com/kerfdev/kerf/internal/plan"
 )
 
 // Table writes the report for a terminal: the answer, the nodes with what is in
@@ -47,7 +48,19 @@ func (p *page) headline(r Report, f fleet) {
 		}
 		p.split("  "+p.paint(bold, lines[last]), p.paint(dim, p.say(basis(r, t))))
 	}
+	if s := boundLine(r.Plan); s != "" {
+		p.line("  ", p.say(s))
+	}
 	p.line("  ", p.say(placedLine(r, f)))
+}
+
+// boundLine says what is proven about cheaper plans.
+func boundLine(p plan.Plan) string {
+	gap, known := p.Gap()
+	if !known || p.Bound <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("at least %s $/h for any plan · gap %.1f %%", hourly(p.Bound), 100*gap)
 }
 
 // gpusLine counts whole GPUs, or GPUs and slices apart.

@@ -24,12 +24,10 @@ func nodePools(s model.Snapshot) []*karpenter.NodePool {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *karpenter.NodePool) int {
-		return cmp.Or(cmp.Compare(*b.Spec.Weight, *a.Spec.Weight), compareNames(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(*b.Spec.Weight, *a.Spec.Weight), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
-
-func compareNames(a, b string) int { return strings.Compare(a, b) }
 
 func nodePool(p *model.Pool) *karpenter.NodePool {
 	kind, class, ok := strings.Cut(p.NodeClass, "/")

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -261,6 +262,6 @@ func (c *cluster) state(ctx context.Context, s model.Snapshot) ([]*state.StateNo
 	}
 	nodes := known.DeepCopyNodes()
 	nodes = slices.DeleteFunc(nodes, func(n *state.StateNode) bool { return !usable[n.Name()] })
-	slices.SortFunc(nodes, func(a, b *state.StateNode) int { return compareNames(a.Name(), b.Name()) })
+	slices.SortFunc(nodes, func(a, b *state.StateNode) int { return strings.Compare(a.Name(), b.Name()) })
 	return nodes, known, nil
 }

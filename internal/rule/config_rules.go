@@ -5,14 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kerfdev/kerf/api/deviceconfig"
+	"github.com/kerfdev/kerf/internal/gpu"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
 var configChecks = []check{
-	{
-		name: "static-plugin-config", severity: model.Warning, run: staticPluginConfig,
-		doc: "The plugin's static manifest reads no ConfigMap: device configs beside it change nothing. The chart's config.name or config.map does it (k8s-device-plugin 0.20).",
-	},
 	{
 		name: "device-config-missing", severity: model.Error, run: deviceConfigMissing,
 		doc: "A pool or node carries nvidia.com/device-plugin.config with a name that no config has. The config-manager exits with an error and the plugin never starts (k8s-device-plugin 0.20).",
@@ -27,27 +25,14 @@ var configChecks = []check{
 		doc: "A pool or node carries nvidia.com/mig.config with a name that the mig-parted file does not have, so the GPUs are never partitioned (mig-parted 0.15).",
 	},
 	{
+		name: "mig-strategy-none", severity: model.Warning, run: migStrategyNone,
+		doc: "A pool's layout turns MIG on and the device config of its nodes has migStrategy none, under which the plugin hands out such a GPU as a whole one: a container that gets it " +
+			"sees no usable GPU (k8s-device-plugin 0.20).",
+	},
+	{
 		name: "shared-gpu-memory", severity: model.Info, run: sharedGPUMemory,
 		doc: "Under time-slicing several pods have one GPU's memory in common: nothing keeps one of them from taking all of it (NVIDIA GPU Operator documentation, time-slicing).",
 	},
-}
-
-func staticPluginConfig(v *view) []model.Note {
-	if len(v.Sharing.Configs) == 0 || slices.ContainsFunc(v.Plugins, func(p model.Plugin) bool { return len(p.ConfigNames) > 0 }) {
-		return nil
-	}
-	var out []model.Note
-	for _, p := range v.Plugins {
-		if p.NoConfig {
-			names := sortedKeys(v.Sharing.Configs)
-			out = append(out, model.Note{
-				Place: p.Place,
-				Text:  fmt.Sprintf("this plugin reads no ConfigMap, so device %s %s changes nothing and a GPU stays one GPU", plural(len(names), "config", "configs"), list(names)),
-				Fix:   "install the plugin by its chart, with config.name set to the ConfigMap",
-			})
-		}
-	}
-	return out
 }
 
 // A bearer is whatever puts a label on nodes.
@@ -88,6 +73,24 @@ func migConfigMissing(v *view) []model.Note {
 		return nil
 	}
 	return v.missing(model.LabelMIGConfig, names, "the layouts are "+list(names)+"; the GPUs would not be partitioned", "name one of "+strings.Join(names, ", ")+", or add the layout")
+}
+
+func migStrategyNone(v *view) []model.Note {
+	var out []model.Note
+	for _, pv := range v.gpuPools() {
+		layout := v.Sharing.MIG[pv.Labels[model.LabelMIGConfig]]
+		name, cfg, err := gpu.Select(v.Sharing, pv.Labels)
+		on := slices.ContainsFunc(layout, func(e deviceconfig.MIGEntry) bool { return e.Enabled })
+		if !on || err != nil || name == "" || (cfg.Flags.MIGStrategy != "" && cfg.Flags.MIGStrategy != "none") {
+			continue
+		}
+		out = append(out, model.Note{
+			Place: pv.Place,
+			Text:  fmt.Sprintf("layout %s turns MIG on, and config %s of pool %s has migStrategy none: its GPUs would be handed out whole and not be usable", pv.Labels[model.LabelMIGConfig], name, pv.Name),
+			Fix:   "set flags.migStrategy in config " + name + " to mixed, or to single where every slice is alike",
+		})
+	}
+	return out
 }
 
 // missing notes every bearer of the label whose value is not among names.

@@ -21,21 +21,6 @@ func sharing(s model.Sharing, in model.Snapshot) model.Snapshot {
 	return in
 }
 
-func TestStaticPluginConfig(t *testing.T) {
-	static := model.Plugin{NoConfig: true, Tolerations: chartTolerations}
-	run(t, "static-plugin-config", map[string]scenario{
-		"a config that nobody reads": {
-			in: sharing(configs("shared", "default"), cluster([]model.Pool{pool("gpu")}, static)),
-			want: []said{{
-				"this plugin reads no ConfigMap, so device configs default and shared changes nothing and a GPU stays one GPU",
-				"install the plugin by its chart, with config.name set to the ConfigMap",
-			}},
-		},
-		"a second plugin reads it": {in: sharing(configs("shared"), cluster(nil, static, model.Plugin{ConfigNames: []string{"shared"}}))},
-		"no config":                {in: cluster(nil, static)},
-	})
-}
-
 func TestDeviceConfigMissing(t *testing.T) {
 	label := func(name string) []model.Pool {
 		return []model.Pool{pool("gpu", labels(model.LabelDeviceConfig, name))}
@@ -118,5 +103,26 @@ func TestSharedGPUMemory(t *testing.T) {
 		"MPS parts the memory":            {in: sharing(mps, cluster(labelled))},
 		"a config that no pool selects":   {in: sharing(sliced("other"), cluster(labelled))},
 		"pools that fall back to another": {in: sharing(sliced("shared"), cluster([]model.Pool{pool("gpu")}))},
+	})
+}
+
+func TestMIGStrategyNone(t *testing.T) {
+	mixed := configs("mixed", "plain")
+	mixed.Configs["mixed"] = deviceconfig.Config{Flags: deviceconfig.Flags{MIGStrategy: "mixed"}}
+	mixed.MIG = map[string]deviceconfig.MIGConfig{"cut": {{Enabled: true}}, "off": {{}}}
+	on := func(layout, config string) model.Snapshot {
+		return sharing(mixed, cluster([]model.Pool{pool("gpu", labels(model.LabelMIGConfig, layout, model.LabelDeviceConfig, config))}))
+	}
+	run(t, "mig-strategy-none", map[string]scenario{
+		"MIG is on and nobody hands out its slices": {
+			in: on("cut", "plain"),
+			want: []said{{
+				"layout cut turns MIG on, and config plain of pool gpu has migStrategy none: its GPUs would be handed out whole and not be usable",
+				"set flags.migStrategy in config plain to mixed, or to single where every slice is alike",
+			}},
+		},
+		"mixed hands them out":                 {in: on("cut", "mixed")},
+		"a layout that leaves MIG off":         {in: on("off", "plain")},
+		"a layout that is not among the files": {in: on("elsewhere", "plain")},
 	})
 }

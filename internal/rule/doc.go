@@ -11,18 +11,23 @@
 //	nfd-worker-taint        error    the chart's NFD worker cannot label a GPU pool's nodes
 //	plugin-selector         error    the plugin's node selector fits no node of a GPU pool
 //	two-plugins             warning  two plugins would run on the same nodes
+//	argo-restarts-plugin    info     Argo CD restarts the plugin of chart 0.12.0 at every sync
 //	no-plugin               info     GPU pools and no plugin
-//	static-plugin-config    warning  device configs beside a plugin that reads none
 //	device-config-missing   error    a label names a device config that does not exist
 //	device-config-default   error    several device configs, no default, and nodes that name none
 //	mig-config-missing      error    a label names a MIG layout that does not exist
+//	mig-strategy-none       warning  MIG is on and the device config does not hand out its slices
 //	shared-gpu-memory       info     time-slicing shares memory without a limit
 //	spot-single-type        warning  a GPU pool buys one instance type, spot only
 //	old-gpu-generation      warning  a pool admits GPUs that present drivers have dropped
 //	gpu-pool-untainted      warning  a pool of GPU nodes only has no taint
 //	amd-in-nvidia-pool      info     a GPU pool admits AMD GPUs beside NVIDIA ones
+//	mixed-arch              info     a GPU pool admits arm64 nodes beside amd64 ones
 //	gpu-startup-taint       warning  a startup taint that keeps the plugin off
 //	node-without-gpu        warning  a ready GPU node advertises no GPU
+//	node-gpu-amount         warning  a node advertises more or fewer GPUs than its type and config give
+//	undeclared-taint        warning  a node has a taint that its pool does not declare
+//	drift-stuck             warning  a node has drifted from its pool's taints and its pod can go nowhere else
 //	env-visible-devices     warning  a container names its GPUs in NVIDIA_VISIBLE_DEVICES
 //	env-cuda-version        warning  CUDA_VERSION shows a container every GPU
 //	env-mig-devices         warning  a container names MIG devices to manage

@@ -14,6 +14,20 @@ var nodeChecks = []check{
 		doc: "A node that is ready has GPUs by its instance type and advertises none, so its GPU pods wait; Karpenter 1.15 has no deadline for that. " +
 			"The note says what keeps the device plugin away, where the input shows it.",
 	},
+	{
+		name: "node-gpu-amount", severity: model.Warning, run: nodeGPUAmount,
+		doc: "A node advertises GPUs, and not as many as its type and device config give: some are unhealthy, the plugin has another config, or GPUs are handed out whole and " +
+			"as MIG slices at once, where a pod that is given a GPU in MIG mode gets nothing (k8s-device-plugin 0.20). Karpenter 1.15 warns only of less than 90 %.",
+	},
+	{
+		name: "undeclared-taint", severity: model.Warning, run: undeclaredTaint,
+		doc: "A node has a taint that its pool declares neither as taint nor as startup taint, so something adds it later. Karpenter 1.15 does not wait for it to go away: " +
+			"it finds no room on the node and launches another for the same pods.",
+	},
+	{
+		name: "drift-stuck", severity: model.Warning, run: driftStuck,
+		doc: "A node's pool has got a taint since, and a pod on the node tolerates the taints of no pool: the drifted node cannot be replaced, and Karpenter 1.15 does not say so.",
+	},
 }
 
 func advertisesGPU(n model.Node) bool {
@@ -47,10 +61,12 @@ func (v *view) whyNoGPU(n model.Node) (reason, fix string) {
 	reason, fix = "no device plugin is among the files", "install the plugin, or look at its pod on this node"
 	for _, p := range v.Plugins {
 		pv := nodeView(n)
-		key, ok := selects(p, pv)
+		key, fails := pv.conflict(ownSelector(p), nil)
 		bad := untolerated(p, n.Taints)
 		switch {
-		case !ok:
+		case fails && p.NodeSelector[key] == "":
+			reason, fix = "the plugin's affinity does not match its label "+key, "add a label that the affinity asks for, or change it"
+		case fails:
 			reason, fix = "the plugin's node selector does not match its label "+key, "add the label, or change the plugin's nodeSelector"
 		case len(bad) > 0:
 			return "the plugin does not tolerate its taint " + bad[0].Key, yamlTolerations(slices.Concat(given(p), covering(bad)))

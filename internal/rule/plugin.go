@@ -66,12 +66,17 @@ func untolerated(p model.Plugin, taints []model.Taint) []model.Taint {
 // selects reports whether the plugin's own selector and affinity admit some
 // NVIDIA node of the pool, and else the key on which they fail.
 func selects(p model.Plugin, pv *poolView) (key string, ok bool) {
+	key, fails := pv.conflict(ownSelector(p), discovered(p))
+	return key, !fails
+}
+
+// ownSelector is the selector and affinity that the plugin's values give.
+func ownSelector(p model.Plugin) *model.PodSpec {
 	spec := &model.PodSpec{NodeSelector: p.NodeSelector}
 	if p.AffinitySet {
 		spec.NodeAffinity = p.Affinity
 	}
-	key, fails := pv.conflict(spec, discovered(p))
-	return key, !fails
+	return spec
 }
 
 // discovered names the labels that feature discovery may put on nodes. NFD is

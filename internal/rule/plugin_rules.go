@@ -38,6 +38,10 @@ var pluginChecks = []check{
 		doc: "Two device plugins would run on the same nodes. Both register the same resource with the kubelet, which keeps the one that came last (kubelet device manager, Kubernetes 1.37).",
 	},
 	{
+		name: "argo-restarts-plugin", severity: model.Info, run: argoRestartsPlugin,
+		doc: "Chart 0.12.0 renders a random annotation into the plugin's pods, so Argo CD restarts them at every sync; 0.12.1 does not (NVIDIA/k8s-device-plugin 309).",
+	},
+	{
 		name: "no-plugin", severity: model.Info, run: noPlugin,
 		doc: "Pools launch GPU nodes and no device plugin is in the input. Without one no node has nvidia.com/gpu; Bottlerocket's NVIDIA variants and EKS Auto Mode bring their own.",
 	},
@@ -229,9 +233,24 @@ func twoPlugins(v *view) []model.Note {
 	return out
 }
 
+func argoRestartsPlugin(v *view) []model.Note {
+	var out []model.Note
+	for _, p := range v.Plugins {
+		if strings.HasPrefix(p.Place.Object, "Application ") && strings.TrimPrefix(p.ChartVersion, "v") == "0.12.0" {
+			out = append(out, model.Note{Place: p.Place, Text: "chart 0.12.0 changes its pods at every sync, so Argo CD restarts the plugin each time", Fix: "take chart 0.12.1 or later"})
+		}
+	}
+	return out
+}
+
+// autoModeClass is the kind of EKS Auto Mode's node classes.
+const autoModeClass = "NodeClass"
+
 func noPlugin(v *view) []model.Note {
 	// A pool without a place was made up for pods that came without one.
-	pools := slices.DeleteFunc(v.gpuPools(), func(pv *poolView) bool { return pv.Place == model.Place{} })
+	pools := slices.DeleteFunc(v.gpuPools(), func(pv *poolView) bool {
+		return pv.Place == model.Place{} || strings.HasPrefix(pv.NodeClass, autoModeClass+"/")
+	})
 	advertised := slices.ContainsFunc(v.Nodes, func(n model.Node) bool { return !n.InFlight && advertisesGPU(n) })
 	if len(v.Plugins) > 0 || len(pools) == 0 || advertised {
 		return nil

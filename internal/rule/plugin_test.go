@@ -183,8 +183,9 @@ func TestNoPlugin(t *testing.T) {
 		"a node that advertises GPUs shows that one is there": scenario{in: cluster(pools)}.with(func(s *model.Snapshot) {
 			s.Nodes = []model.Node{{Name: "n", Allocatable: model.Resources{model.NvidiaGPU: 1}}}
 		}),
-		"no GPU pool":              {in: cluster(pools[1:])},
-		"a pool that nobody wrote": {in: cluster([]model.Pool{pool("default", func(p *model.Pool) { p.Place = model.Place{} })})},
+		"no GPU pool":                  {in: cluster(pools[1:])},
+		"EKS Auto Mode brings its own": {in: cluster([]model.Pool{pool("auto", func(p *model.Pool) { p.NodeClass = "NodeClass/default" })})},
+		"a pool that nobody wrote":     {in: cluster([]model.Pool{pool("default", func(p *model.Pool) { p.Place = model.Place{} })})},
 	})
 }
 
@@ -224,6 +225,15 @@ func TestNodeWithoutGPU(t *testing.T) {
 				"install the plugin, or look at its pod on this node",
 			}},
 		}.with(func(s *model.Snapshot) { s.Plugins = nil }),
+		"an affinity of its own": scenario{
+			in: with(func(n *model.Node) { n.Labels, n.Taints = map[string]string{"a": "b"}, nil }),
+			want: []said{{
+				"g4dn.12xlarge node advertises none of its GPUs (4 × T4): the plugin's affinity does not match its label nvidia.com/gpu.present",
+				"add a label that the affinity asks for, or change it",
+			}},
+		}.with(func(s *model.Snapshot) {
+			s.Plugins = []model.Plugin{{Affinity: chartAffinity, AffinitySet: true, Tolerations: chartTolerations}}
+		}),
 		"a selector": scenario{
 			in: with(func(*model.Node) {}),
 			want: []said{{
@@ -235,5 +245,17 @@ func TestNodeWithoutGPU(t *testing.T) {
 		"a node on its way":        {in: with(func(n *model.Node) { n.InFlight = true })},
 		"a node that is not ready": {in: with(func(n *model.Node) { n.Unready = "not ready" })},
 		"a node without GPUs":      {in: with(func(n *model.Node) { n.Type = "m5.large" })},
+	})
+}
+
+func TestArgoRestartsPlugin(t *testing.T) {
+	application := func(p *model.Plugin) { p.Place.Object = "Application argocd/plugin" }
+	run(t, "argo-restarts-plugin", map[string]scenario{
+		"chart 0.12.0 in Argo CD": {
+			in:   cluster(nil, chart("0.12.0", application)),
+			want: []said{{"chart 0.12.0 changes its pods at every sync, so Argo CD restarts the plugin each time", "take chart 0.12.1 or later"}},
+		},
+		"the next one":        {in: cluster(nil, chart("0.12.1", application))},
+		"Helm alone does not": {in: cluster(nil, chart("0.12.0"))},
 	})
 }

@@ -30,6 +30,11 @@ var poolChecks = []check{
 			"(Karpenter AWS provider 1.15). Pinning instance-gpu-manufacturer keeps them out.",
 	},
 	{
+		name: "mixed-arch", severity: model.Info, run: mixedArch,
+		doc: "A GPU pool without a requirement on kubernetes.io/arch admits arm64 types (g5g) beside amd64 ones, and they are often the cheapest: a pod whose image has " +
+			"no arm64 variant fails there. Karpenter 1.15 takes no architecture for granted since v1beta1.",
+	},
+	{
 		name: "gpu-startup-taint", severity: model.Warning, run: gpuStartupTaint,
 		doc: "A GPU pool has a startup taint under nvidia.com/ that the device plugin does not tolerate. Karpenter 1.15 waits for startup taints to be taken away before a node counts " +
 			"as initialized, neither the plugin nor feature discovery takes one away, and the plugin cannot start before.",
@@ -150,6 +155,28 @@ func amdInNVIDIAPool(v *view) []model.Note {
 			Place: pv.Place,
 			Text:  fmt.Sprintf("pool %s admits AMD GPUs (%s) beside NVIDIA ones: such a node has amd.com/gpu and no %s", pv.Name, list(families(amd)), model.NvidiaGPU),
 			Fix:   "pin the maker: {key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [nvidia]}",
+		})
+	}
+	return out
+}
+
+func mixedArch(v *view) []model.Note {
+	var out []model.Note
+	for _, pv := range v.gpuPools() {
+		var arm []string
+		for _, t := range pv.nvidia {
+			if t.Labels[model.LabelArch] == "arm64" {
+				arm = append(arm, t.Name)
+			}
+		}
+		if len(arm) == 0 || len(arm) == len(pv.nvidia) {
+			continue
+		}
+		slices.Sort(arm)
+		out = append(out, model.Note{
+			Place: pv.Place,
+			Text:  fmt.Sprintf("pool %s admits arm64 GPU nodes (%s) beside amd64 ones: an image without an arm64 variant fails there", pv.Name, list(families(arm))),
+			Fix:   "pin it where images need it: {key: " + model.LabelArch + ", operator: In, values: [amd64]}",
 		})
 	}
 	return out

@@ -98,3 +98,24 @@ func TestGPUStartupTaint(t *testing.T) {
 		"one that the plugin tolerates":  {in: cluster(startup("nvidia.com/gpu"), chart(""))},
 	})
 }
+
+func TestMixedArch(t *testing.T) {
+	arm := instanceType("g5g.xlarge", "t4g", "nvidia", 1)
+	arm.Labels[model.LabelArch] = "arm64"
+	with := func(reqs ...model.Requirement) model.Snapshot {
+		s := cluster([]model.Pool{pool("gpu", requires(append(reqs, in("karpenter.k8s.aws/instance-gpu-manufacturer", "nvidia"))...))})
+		s.Types = append([]model.InstanceType{arm}, types...)
+		return s
+	}
+	run(t, "mixed-arch", map[string]scenario{
+		"no architecture is named": {
+			in: with(),
+			want: []said{{
+				"pool gpu admits arm64 GPU nodes (g5g) beside amd64 ones: an image without an arm64 variant fails there",
+				"pin it where images need it: {key: kubernetes.io/arch, operator: In, values: [amd64]}",
+			}},
+		},
+		"one is named":   {in: with(in(model.LabelArch, "amd64"))},
+		"arm64 is meant": {in: with(in(model.LabelArch, "arm64"))},
+	})
+}

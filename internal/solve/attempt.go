@@ -29,7 +29,8 @@ type attempt struct {
 
 	items    []item
 	launches []filling
-	left     []int // by item
+	paid     []float64 // by item: worth of one when its tier was bought
+	left     []int     // by item
 	cost     float64
 }
 
@@ -79,6 +80,7 @@ func (a *attempt) run() {
 	a.items = a.bundle(a.split())
 	a.hosts = a.newHosts(a.items)
 	a.left = make([]int, len(a.items))
+	a.paid = make([]float64, len(a.items))
 	for i := range a.items {
 		a.left[i] = a.items[i].count
 	}
@@ -131,6 +133,11 @@ func (a *attempt) buyTier(tier int) {
 		c = p.scarce(c, all)
 	}
 	c = p.choose(c, a.left)
+	for i, n := range a.left {
+		if n > c.left[i] {
+			a.paid[i] = p.worth[i]
+		}
+	}
 	p.improve(&c)
 	for i := range c.nodes {
 		a.ledger.take(a.m, c.nodes[i].kind, c.nodes[i].copies)
@@ -138,6 +145,21 @@ func (a *attempt) buyTier(tier int) {
 	a.left = c.left
 	a.launches = append(a.launches, c.nodes...)
 	a.cost += c.cost
+}
+
+// worths returns by shape what one pod of it was worth where it was launched for.
+func (a *attempt) worths() []float64 {
+	out := make([]float64, len(a.g.shapes))
+	for i := range a.items {
+		pods := 0
+		for _, p := range a.items[i].parts {
+			pods += p.n
+		}
+		for _, p := range a.items[i].parts {
+			out[p.shape] = max(out[p.shape], a.paid[i]/float64(pods))
+		}
+	}
+	return out
 }
 
 // compareLeft compares what two covers leave: the one that leaves fewer of the

@@ -10,11 +10,7 @@ import (
 	"github.com/kerfdev/kerf/internal/plan"
 )
 
-// DefaultBoundRounds is enough for the bound to settle on fleets of hundreds of
-// shapes; small ones need a handful.
-const DefaultBoundRounds = 500
-
-// Bound returns a price, in $/h, that no plan that places the pods that p
+// bound returns a price, in $/h, that no plan that places the pods that p
 // places can go below, whatever it launches. It is never above p.Cost.
 //
 // It comes from weak duality. Every pod is given a worth; a node of an offer
@@ -23,8 +19,9 @@ const DefaultBoundRounds = 500
 // and the shares of GPUs); if that is never more than the node's price, the
 // worth of all pods together is a bound. The worths are the duals of the
 // fractional covering problem over such relaxed nodes, found by column
-// generation, at most rounds times. Where a few pods can be covered exactly, or
-// counting nodes says more than fractions do, the bound is raised to that.
+// generation as far as Options.Prove steps allow, from those that the search for
+// the plan ended with. Where a few pods can be covered exactly, or counting
+// nodes says more than fractions do, the bound is raised to that.
 //
 // Selectors, affinity to nodes, taints, volumes, daemonsets, what GPUs
 // advertise, largest requests, existing nodes (filled once each, at no cost)
@@ -32,13 +29,12 @@ const DefaultBoundRounds = 500
 // so that the true optimum may lie higher: topology spread, affinity between
 // pods, host ports, limits and weights of pools, minValues, and that pods are
 // not divisible between nodes.
-func Bound(s model.Snapshot, p plan.Plan, o Options, rounds int) float64 {
+func (w *world) bound(p plan.Plan, worth []float64) float64 {
 	if len(p.Launches) == 0 {
 		return 0
 	}
-	w := newWorld(&s, o)
 	y := w.newYard(placed(&w.group, p))
-	bound := y.climb(p, rounds, p.Cost)
+	bound := y.climb(p, worth, w.opts.Prove, p.Cost)
 	if bound < p.Cost {
 		bound = math.Max(bound, y.whole())
 	}
@@ -188,11 +184,11 @@ func fractions(vecs [][]int64, free []int64, parts int) (weights [][]float64, ca
 }
 
 // climb runs column generation until the bound meets the ceiling or the
-// fractional optimum, or the rounds are over.
-func (y *yard) climb(p plan.Plan, rounds int, ceiling float64) float64 {
+// fractional optimum, or the budget of steps is used up.
+func (y *yard) climb(p plan.Plan, worth []float64, budget int64, ceiling float64) float64 {
 	m := y.master(ceiling)
-	m.start(p)
-	return m.run(rounds, ceiling)
+	m.start(p, worth)
+	return m.run(budget, ceiling)
 }
 
 // master sets up the covering problem over a yard, without columns.
@@ -208,7 +204,7 @@ func (y *yard) master(ceiling float64) *master {
 			rows = append(rows, lp.Row{Sense: lp.AtMost, RHS: 1})
 		}
 	}
-	m := &master{yard: y, lp: lp.NewSolver(rows), once: once, scale: math.Max(ceiling, 1e-9)}
+	m := &master{yard: y, lp: lp.NewSolver(rows), once: once, scale: math.Max(ceiling, 1e-9), value: make([]float64, len(y.items))}
 	dearest := 0.0
 	for i := range y.bays {
 		dearest = math.Max(dearest, y.bays[i].price)

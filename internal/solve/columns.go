@@ -236,8 +236,8 @@ func (m *choosing) learnRelaxed(ceiling float64) {
 		}
 		round++
 	}
-	relaxed.run(200, ceiling)
-	p.a.steps += int64(relaxed.lp.Columns()) * int64(len(y.items))
+	relaxed.run(p.a.budget/8, ceiling)
+	p.a.steps += relaxed.steps
 }
 
 // deeper looks closer after a round that found nothing: first at the worths

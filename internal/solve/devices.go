@@ -77,9 +77,9 @@ func (r *rack) book(spec *model.PodSpec, on []int, sign int64) {
 	k := 0
 	for i := range spec.Shares {
 		for range spec.Shares[i].Count {
-			free := r.of(on[k])
+			free, took := r.of(on[k]), spec.Shares[i].Of(r.devices[on[k]].Shares)
 			for j, name := range r.names {
-				free[j] -= sign * spec.Shares[i].PerDevice[name]
+				free[j] -= sign * took[name]
 			}
 			k++
 		}
@@ -95,8 +95,12 @@ func (r *rack) bestFit(s *model.DeviceShare, not []int) int {
 	for _, name := range r.names {
 		asked = append(asked, s.PerDevice[name])
 	}
+	memory := slices.Index(r.names, model.ShareMemory)
 	best, least := -1, 0.0
 	for i := range r.devices {
+		if s.PerDevice[model.SharePercent] > 0 && memory >= 0 {
+			asked[memory] = s.Of(r.devices[i].Shares)[model.ShareMemory]
+		}
 		if !r.admits(i, s, asked) || slices.Contains(not, i) {
 			continue
 		}

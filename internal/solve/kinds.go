@@ -77,7 +77,7 @@ func agrees(chosen, found map[string]string) bool {
 }
 
 func allocatable(t *model.InstanceType, k model.Kubelet) model.Resources {
-	if k.MaxPods == 0 && k.PodsPerCore == 0 && len(k.KubeReserved)+len(k.SystemReserved)+len(k.EvictionHard) == 0 {
+	if k.Usual() {
 		return t.Allocatable
 	}
 	return catalog.Allocatable(*t, k)

@@ -1,7 +1,9 @@
 package solve
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/kerfdev/kerf/internal/lp"
 	"github.com/kerfdev/kerf/internal/plan"
@@ -13,7 +15,9 @@ type master struct {
 	*yard
 	lp    *lp.Solver
 	once  []int
-	scale float64 // $/h that count as 1 in the program
+	scale float64   // $/h that count as 1 in the program
+	value []float64 // scratch: worths by position in a bay
+	steps int64     // spent, in items looked at
 	best  float64
 	worth []float64 // by item: the worths that proved best
 	each  func()    // called after every round that proved more; nil for none
@@ -25,34 +29,42 @@ const smoothing = 0.7
 
 const masterSteps = 20_000
 
-// start adds the plan's own nodes as columns.
-func (m *master) start(p plan.Plan) {
+// start adds the plan's own nodes as columns and begins with the worths, by
+// shape, that the search for it ended with.
+func (m *master) start(p plan.Plan, worth []float64) {
 	item := map[int]int{} // by pod
+	first := make([]float64, len(m.items))
 	for i := range m.items {
-		for _, pod := range m.a.g.shapes[m.items[i].parts[0].shape].pods {
+		shape := m.items[i].parts[0].shape
+		first[i] = worth[shape]
+		for _, pod := range m.a.g.shapes[shape].pods {
 			item[pod] = i
 		}
 	}
+	count := make([]float64, len(m.items))
 	for i := range p.Launches {
-		count := map[int]float64{}
+		clear(count)
 		for _, pod := range p.Launches[i].Pods {
 			count[item[pod]]++
 		}
 		col := lp.NewColumn(p.Launches[i].Price / m.scale)
-		for k := range m.items {
-			if n := count[k]; n > 0 {
+		for k, n := range count {
+			if n > 0 {
 				col.Entries = append(col.Entries, lp.Entry{Row: k, Value: n})
 			}
 		}
 		m.lp.Add(col)
 	}
+	m.price(first)
 }
 
-// run improves the bound round by round.
-func (m *master) run(rounds int, ceiling float64) float64 {
-	smooth := 0.0
-	for range rounds {
+// run improves the bound round by round until the budget of steps is used up.
+func (m *master) run(budget int64, ceiling float64) float64 {
+	smooth := smoothing
+	rows := int64(len(m.items))
+	for m.steps < budget {
 		sol := m.lp.Solve(masterSteps)
+		m.steps += int64(sol.Steps+1) * (rows*rows + 4*int64(m.lp.Columns())) / 64
 		if sol.Status != lp.Optimal {
 			break
 		}
@@ -84,42 +96,72 @@ func (m *master) blend(dual []float64, smooth float64) []float64 {
 	return out
 }
 
-// price fills every bay at the worths, adds as columns those that hold more
-// than they cost, and keeps the bound that the worths prove: scaled down so
-// that no node holds more than its price, less what existing nodes hold.
+// violators is how many columns a round adds: those of the bays that hold the
+// most for their price.
+const violators = 32
+
+// A violation is a bay that holds more than it costs.
+type violation struct {
+	bay   int
+	ratio float64
+	count []float64
+}
+
+// price fills every bay at the worths, adds as columns the worst of those that
+// hold more than they cost, and keeps the bound that the worths prove once every
+// pod that fits in such a bay is worth so much less that the bay holds no more
+// than its price; less what existing nodes hold.
 func (m *master) price(worth []float64) (added int) {
-	theta, free := 1.0, 0.0
-	total := 0.0
-	for i := range m.items {
-		total += worth[i] * float64(m.items[i].count)
-	}
+	free := 0.0
+	least := slices.Repeat([]float64{1}, len(worth)) // by item: the part of its worth that holds everywhere
+	var found []violation
 	for b := range m.bays {
 		bay := &m.bays[b]
-		value := make([]float64, len(bay.items))
+		value := m.value[:len(bay.items)]
 		for k, i := range bay.items {
 			value[k] = worth[i]
 		}
+		m.steps += int64(len(value))
+		if bay.price > 0 && bay.bin.AtMost(value) <= bay.price {
+			continue
+		}
 		r := bay.bin.Relax(value)
+		m.steps += int64(len(value)) * 4
 		if bay.price == 0 {
 			free += r.Bound
-		} else if r.Bound > bay.price {
-			theta = math.Min(theta, bay.price/r.Bound)
+		} else if part := bay.price / r.Bound; part < 1 {
+			for _, i := range bay.items {
+				least[i] = math.Min(least[i], part)
+			}
 		}
 		if r.Bound > bay.price*(1+1e-8)+1e-12 {
-			m.add(b, r.Count)
-			added++
+			found = append(found, violation{b, r.Bound / (bay.price + 1e-9), r.Count})
 		}
 	}
-	if bound := theta * (total - free); bound > m.best {
-		m.best, m.worth = bound, worth
-		for i := range worth {
-			worth[i] *= theta
-		}
-		if m.each != nil {
-			m.each()
-		}
+	m.keep(worth, least, free)
+	slices.SortStableFunc(found, func(x, y violation) int { return cmp.Compare(y.ratio, x.ratio) })
+	for _, v := range found[:min(len(found), violators)] {
+		m.add(v.bay, v.count)
 	}
-	return added
+	return len(found)
+}
+
+// keep takes the bound that parts of the worths prove if it is better than the last.
+func (m *master) keep(worth, part []float64, free float64) {
+	bound := -free
+	for i := range worth {
+		bound += worth[i] * part[i] * float64(m.items[i].count)
+	}
+	if bound <= m.best {
+		return
+	}
+	m.best, m.worth = bound, worth
+	for i := range worth {
+		m.worth[i] *= part[i]
+	}
+	if m.each != nil {
+		m.each()
+	}
 }
 
 func (m *master) add(b int, count []float64) {

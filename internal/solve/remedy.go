@@ -61,6 +61,9 @@ const maxOffers = 3 // remedies of one kind
 func (r *refusing) labelRemedies(v model.Verdict, p int) []model.Remedy {
 	var out []model.Remedy
 	values := v.Offered
+	if r.shuns(v.Key) {
+		values = nil // to ask for a value is the opposite of what was meant
+	}
 	if v.Key == model.LabelNodePool {
 		values = []string{r.a.m.pools[p].src.Name}
 	}
@@ -87,6 +90,13 @@ func (r *refusing) labelRemedies(v model.Verdict, p int) []model.Remedy {
 		}
 	}
 	return out
+}
+
+// shuns reports whether the pod wants a label away, or some of its values.
+func (r *refusing) shuns(key string) bool {
+	return slices.ContainsFunc(wishes(r.spec), func(q model.Requirement) bool {
+		return constraint.Normalize(q.Key) == key && (q.Operator == model.DoesNotExist || q.Operator == model.NotIn)
+	})
 }
 
 // free reports whether a pool may set a label as it likes.

@@ -10,6 +10,9 @@ type Options struct {
 	// Steps bounds the search, in items looked at; 0 is the default of 1 million,
 	// some tens of milliseconds. The same number gives the same plan.
 	Steps int64
+	// Prove is how many steps may be spent on proving that no plan can be much
+	// cheaper: Plan.Bound. 0 proves nothing.
+	Prove int64
 	// CPUOnGPU lets pods that ask for no GPU use GPU nodes like any other.
 	CPUOnGPU bool
 	// IgnorePreferences plans as if preferred affinities, ScheduleAnyway spreads
@@ -34,8 +37,13 @@ type world struct {
 // reasons, which Trace.Refusals repeats. The Snapshot is not written to, and
 // the same Snapshot and Options give the same plan.
 func Solve(s model.Snapshot, o Options) (plan.Plan, model.Trace) {
-	a, relaxed := newWorld(&s, o).best()
-	return a.finish(relaxed)
+	w := newWorld(&s, o)
+	a, relaxed := w.best()
+	p, trace := a.finish(relaxed)
+	if o.Prove > 0 {
+		p.Bound = w.bound(p, a.worths())
+	}
+	return p, trace
 }
 
 func newWorld(s *model.Snapshot, o Options) *world {

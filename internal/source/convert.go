@@ -31,8 +31,13 @@ type converter struct {
 	sizes   map[*yaml.Node]int            // values below an anchor, itself included
 	done    map[*yaml.Node]*manifest.Node // anchors; nil while being built
 	aliased int                           // values that aliases added
-	words   []int                         // lines of booleans that read as words
-	word    string                        // the first of them
+	remarks
+}
+
+// remarks are what is to be said of a document that can be read.
+type remarks struct {
+	words []int  // lines of booleans that read as words
+	word  string // the first of them
 }
 
 func (c *converter) document(doc *yaml.Node) (*manifest.Node, error) {
@@ -83,7 +88,7 @@ func (c *converter) fill(out *manifest.Node, n *yaml.Node, depth int) (int, erro
 		if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 			out.TextLine = c.lineOf(n.Line + 1)
 		}
-		c.remark(out.Kind, n)
+		c.remark(out.Kind, n.Value, out.Line)
 		return 1, nil
 	}
 }
@@ -111,7 +116,7 @@ func (c *converter) mapping(out *manifest.Node, n *yaml.Node, depth int) (int, e
 			return 0, err
 		}
 		kind, _ := scalar(key)
-		c.remark(kind, key)
+		c.remark(kind, key.Value, c.lineOf(key.Line))
 		out.Fields = append(out.Fields, manifest.Field{Name: keyText(key), Line: c.lineOf(n.Content[i].Line), Value: v})
 		size += s
 	}
@@ -179,25 +184,25 @@ func (c *converter) fail(n *yaml.Node, code, text, fix string) error {
 }
 
 // remark notes a boolean whose spelling is a word to most people.
-func (c *converter) remark(kind manifest.Kind, n *yaml.Node) {
-	if kind != manifest.Bool || booleans11[n.Value] == "" {
+func (r *remarks) remark(kind manifest.Kind, word string, line int) {
+	if kind != manifest.Bool || booleans11[word] == "" {
 		return
 	}
-	if c.word == "" {
-		c.word = n.Value
+	if r.word == "" {
+		r.word = word
 	}
-	c.words = append(c.words, c.lineOf(n.Line))
+	r.words = append(r.words, line)
 }
 
 // notes tells of such booleans, once a document.
-func (c *converter) notes() []model.Note {
-	if len(c.words) == 0 {
+func (r *remarks) notes() []model.Note {
+	if len(r.words) == 0 {
 		return nil
 	}
 	return []model.Note{{
 		Code: "yaml-boolean", Severity: model.Info,
-		Place: model.Place{Line: c.words[0]}, Also: slices.Compact(c.words[1:]),
-		Text: c.word + " without quotes is the boolean " + booleans11[c.word] + " to Kubernetes, as in YAML 1.1",
+		Place: model.Place{Line: r.words[0]}, Also: slices.Compact(r.words[1:]),
+		Text: r.word + " without quotes is the boolean " + booleans11[r.word] + " to Kubernetes, as in YAML 1.1",
 		Fix:  "write true or false, or quote it if the word is meant",
 	}}
 }

@@ -195,6 +195,9 @@ func outline(n *manifest.Node) string {
 
 // duplicates notes every repeated key of a document, each once.
 func (p *parsed) duplicates(d manifest.Document) {
+	if !repeats(d.Root) {
+		return
+	}
 	lines := map[string][]int{}
 	var paths []string
 	for _, dup := range d.Root.Duplicates() {
@@ -208,6 +211,26 @@ func (p *parsed) duplicates(d manifest.Document) {
 		slices.Sort(at)
 		p.notes = append(p.notes, repeated(d, path, slices.Compact(at)))
 	}
+}
+
+// repeats says, without a word of where, whether a key is repeated below n.
+func repeats(n *manifest.Node) bool {
+	if n == nil {
+		return false
+	}
+	seen := map[string]bool{}
+	for i, f := range n.Fields {
+		again := seen[f.Name]
+		if len(n.Fields) > 32 {
+			seen[f.Name] = true
+		} else {
+			again = slices.ContainsFunc(n.Fields[:i], func(o manifest.Field) bool { return o.Name == f.Name })
+		}
+		if again || repeats(f.Value) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.Items, repeats)
 }
 
 func repeated(d manifest.Document, path string, at []int) model.Note {

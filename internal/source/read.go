@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -123,11 +124,22 @@ func readFile(path string) (File, error) {
 		return File{}, fmt.Errorf("read %s: %w", path, reason(err))
 	}
 	defer in.Close()
-	data, err := io.ReadAll(io.LimitReader(in, MaxSize+1))
+	data, err := readAll(in)
 	if err != nil {
 		return File{}, fmt.Errorf("read %s: %w", path, reason(err))
 	}
 	return File{Name: path, Data: data}, nil
+}
+
+// readAll reads no more than is needed to see that a file is too large. Most
+// files say how large they are, which saves copying them while they are read.
+func readAll(in *os.File) ([]byte, error) {
+	var data bytes.Buffer
+	if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
+		data.Grow(int(min(info.Size(), MaxSize)) + bytes.MinRead)
+	}
+	_, err := data.ReadFrom(io.LimitReader(in, MaxSize+1))
+	return data.Bytes(), err
 }
 
 // reason drops the operation and path that os puts before the cause.

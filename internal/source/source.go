@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/model"
@@ -24,7 +25,7 @@ const MaxSize = 256 << 20
 // A File is one input with the name under which messages speak of it.
 type File struct {
 	Name string // path as the user gave it, "-" for standard input
-	Data []byte
+	Data []byte // not to be changed any more, as documents keep pieces of it
 }
 
 // Parse reads one file. It never fails as a whole: what could not be read is in
@@ -74,7 +75,7 @@ func parseFile(f File) parsed {
 	if looksLikeJSON(f.Name, data) {
 		roots, p.notes = parseJSON(data)
 	} else {
-		roots, p.notes = parseYAML(string(data), func(line int) int { return line })
+		roots, p.notes = parseYAML(text(data), func(line int) int { return line })
 	}
 	for i := range p.notes {
 		p.notes[i].Place.File = f.Name
@@ -84,6 +85,9 @@ func parseFile(f File) parsed {
 	}
 	return p
 }
+
+// text is data as a string, without a copy of what may be most of a cluster.
+func text(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
 
 // looksLikeJSON goes by the name, and without one by the first character. JSON
 // in a .yaml file is YAML too, so only speed depends on it.

@@ -40,8 +40,11 @@ func Nested(n *manifest.Node) (*manifest.Node, []model.Note) {
 func parseYAML(text string, lineOf func(int) int) ([]*manifest.Node, []model.Note) {
 	all := chunks(text)
 	parts := make([]part, len(all))
-	each(len(all), func(i int) {
-		parts[i].roots, parts[i].notes = all[i].parse(func(line int) int { return lineOf(line + all[i].skip) })
+	each(len(all), func() func(int) {
+		var s slab
+		return func(i int) {
+			parts[i].roots, parts[i].notes = all[i].parse(func(line int) int { return lineOf(line + all[i].skip) }, &s)
+		}
 	})
 	var roots []*manifest.Node
 	var notes []model.Note
@@ -58,10 +61,12 @@ type part struct {
 	notes []model.Note
 }
 
-// each calls f for 0 to n-1, on all cores when it pays, and waits for the last.
-func each(n int, f func(int)) {
+// each calls what worker returns for 0 to n-1 and waits for the last. It does
+// so on all cores when it pays, with a worker on each.
+func each(n int, worker func() func(int)) {
 	workers := min(runtime.GOMAXPROCS(0), n/64)
 	if workers < 2 {
+		f := worker()
 		for i := range n {
 			f(i)
 		}
@@ -71,6 +76,7 @@ func each(n int, f func(int)) {
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
+			f := worker()
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				f(i)
 			}
@@ -127,7 +133,20 @@ func meaningful(body string) bool {
 }
 
 // parse reads a chunk, which holds one document unless "..." ends it early.
-func (c chunk) parse(lineOf func(int) int) (roots []*manifest.Node, notes []model.Note) {
+func (c chunk) parse(lineOf func(int) int, s *slab) (roots []*manifest.Node, notes []model.Note) {
+	if u, ok := split(c.text); ok {
+		if root, notes, ok := u.read(lineOf); ok {
+			return []*manifest.Node{root}, notes
+		}
+	}
+	if root, r, ok := plainly(c.text, lineOf, s); ok {
+		return []*manifest.Node{root}, r.notes()
+	}
+	return c.library(lineOf)
+}
+
+// library reads a chunk with the library, which knows all of YAML.
+func (c chunk) library(lineOf func(int) int) (roots []*manifest.Node, notes []model.Note) {
 	defer func() {
 		// The parser panics on some inputs that it should refuse.
 		if r := recover(); r != nil {

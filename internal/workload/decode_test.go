@@ -134,18 +134,6 @@ func TestDecoderAgreesWithSigs(t *testing.T) {
 	}
 }
 
-func TestNearestNamesNothingFar(t *testing.T) {
-	names := []string{"nodeSelector", "tolerations", "os", "resources"}
-	for given, want := range map[string]string{
-		"nodeselector": "nodeSelector", "nodSelector": "nodeSelector", "toleratoins": "tolerations",
-		"name": "", "on": "", "resource": "resources", "gpu": "", "selector": "",
-	} {
-		if got := nearest(given, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", given, got, want)
-		}
-	}
-}
-
 func TestVersionsThatNobodyServes(t *testing.T) {
 	old := lines("apiVersion: extensions/v1beta1", "kind: Deployment", "metadata: {name: d}", "spec:",
 		"  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}")

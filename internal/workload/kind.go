@@ -2,6 +2,7 @@ package workload
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/kerfdev/kerf/api/manifest"
 )
@@ -98,14 +99,17 @@ func groupOf(apiVersion string) string {
 }
 
 // kindOf finds the kind of a document, nil when Read does not use it.
-func kindOf(d manifest.Document) *kind {
+func kindOf(d manifest.Document) *kind { return kindsByName()[d.Group()+"/"+d.Kind] }
+
+var kindsByName = sync.OnceValue(func() map[string]*kind {
+	out := map[string]*kind{}
 	for i := range kinds {
-		if k := &kinds[i]; k.name == d.Kind && slices.Contains(k.groups(), d.Group()) {
-			return k
+		for _, group := range kinds[i].groups() {
+			out[group+"/"+kinds[i].name] = &kinds[i]
 		}
 	}
-	return nil
-}
+	return out
+})
 
 // served reports whether Kubernetes 1.37 serves the kind under apiVersion, and
 // if it does not, the release that dropped it, "" when none ever served it.

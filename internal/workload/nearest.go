@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/kerfdev/kerf/api/manifest"
 )
 
 // meant guesses which field was meant by one that does not exist: a near
@@ -13,53 +15,10 @@ func (d *decoder) meant(name string, t reflect.Type, p *plan) string {
 	if t.Name() == "ResourceRequirements" && (strings.Contains(name, "/") || name == "cpu" || name == "memory") {
 		return "limits[" + name + "]"
 	}
-	if near := nearest(name, p.names); near != "" {
+	if near := manifest.Nearest(name, p.names); near != "" {
 		return near
 	}
 	return d.elsewhere(name)
-}
-
-// nearest returns the name with the smallest edit distance, when that is small
-// for the length: a far guess helps nobody.
-func nearest(name string, names []string) string {
-	best, at := 3, ""
-	for _, n := range names {
-		if strings.EqualFold(n, name) {
-			return n
-		}
-		if dist := distance(name, n); dist < best && 3*dist <= len(name) {
-			best, at = dist, n
-		}
-	}
-	return at
-}
-
-// distance is the number of letters to insert, drop, change or swap with a
-// neighbour that make a into b.
-func distance(a, b string) int {
-	if diff := len(a) - len(b); diff > 2 || diff < -2 {
-		return 3
-	}
-	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
-	for j := range rows[1] {
-		rows[1][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before, last, row := rows[0], rows[1], rows[2]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		rows = [3][]int{last, row, before}
-	}
-	return rows[1][len(b)]
 }
 
 // elsewhere finds where in the object a field of this name belongs: the nearest

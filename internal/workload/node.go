@@ -2,11 +2,13 @@ package workload
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kerfdev/kerf/internal/gpu"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -114,19 +116,8 @@ func devices(v *corev1.Node) []model.Device {
 	if count <= 0 || count > 64 || len(total) == 0 {
 		return nil
 	}
-	name := strings.ToLower(cmp.Or(v.Labels["karpenter.k8s.aws/instance-gpu-name"], v.Labels["nvidia.com/gpu.product"]))
-	out := make([]model.Device, count)
-	for i := range out {
-		out[i] = model.Device{Model: name, Resources: model.Resources{}}
-		for _, resource := range total.Names() {
-			share := total[resource] / count
-			if int64(i) < total[resource]%count {
-				share++
-			}
-			out[i].Resources[resource] = share
-		}
-	}
-	return out
+	name := strings.ToLower(cmp.Or(v.Labels["karpenter.k8s.aws/instance-gpu-name"], gpu.ModelOf(v.Labels["nvidia.com/gpu.product"])))
+	return model.SplitDevices(slices.Repeat([]string{name}, int(count)), total)
 }
 
 func labelled(labels map[string]string, key string) int64 {

@@ -71,6 +71,7 @@ func (r *reader) emitPod(o *object) {
 	}
 	spec := r.podSpec(&template{object: o, meta: meta, spec: p.spec, live: p.live}, nil)
 	r.out.Pods = append(r.out.Pods, model.Pod{Namespace: o.namespace(), Name: name, Owner: r.ownerOf(o), Node: node, Spec: spec})
+	o.value, o.pod.spec = nil, nil // large, and of no use to other objects
 }
 
 // nodeOf is the node that the pod is bound to. An input without nodes wants

@@ -93,7 +93,7 @@ func (r *reader) columns(o *object, names []string) bool {
 			}
 		default:
 			if errs := containerName(name, nil); len(errs) > 0 {
-				fix := "write " + nearest(name, append([]string{columnCount, columnName, columnMilli}, "cpu", "memory", "ephemeral-storage", model.NvidiaGPU))
+				fix := "write " + manifest.Nearest(name, append([]string{columnCount, columnName, columnMilli}, "cpu", "memory", "ephemeral-storage", model.NvidiaGPU))
 				if fix == "write " {
 					fix = "name a resource, or one of count, name, gpu-milli and in:<label key>"
 				}
