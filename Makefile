@@ -12,7 +12,11 @@ TOOLS := $(GO) tool -modfile=tools/go.mod
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/kerf
+build: bin/kerf ## build bin/kerf, and bin/kerf-compare with Karpenter's scheduler in it
+	$(GO) build -trimpath -o bin/kerf-compare ./cmd/kerf-compare
+
+.PHONY: bin/kerf
+bin/kerf:
 	$(GO) build -trimpath -o bin/kerf ./cmd/kerf
 
 test: ## run every test
@@ -33,11 +37,12 @@ update: ## format the code and rebuild the embedded books and golden files
 	@if test -d $(DATA); then cd tools && $(GO) run ./books -data $(abspath $(DATA)); fi
 	$(GO) test ./internal/solve ./internal/render ./cmd/kerf -update
 
-demo: build ## plan the examples and a fleet of 8,152 pods; ends with a picture
+demo: bin/kerf ## plan the examples and a fleet of 8,152 pods; ends with a picture
 	@sh examples/demo.sh bin/kerf out
 
-bench: ## benchmarks of solving and of the whole process
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/catalog ./internal/constraint ./internal/solve ./internal/intake
+bench: ## Go benchmarks, then Kerf and Karpenter on the same workloads: bench/RESULTS.md
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/catalog ./internal/constraint ./internal/lp ./internal/solve ./internal/plan ./internal/source ./internal/intake
+	$(GO) run ./bench
 
 FUZZTIME ?= 30s
 fuzz: ## run every fuzz target for FUZZTIME (default 30s)

@@ -22,24 +22,26 @@ type cost struct {
 // shortRuns are repeated until this much time has passed, and their mean counts.
 const shortRuns = 300 * time.Millisecond
 
-// proveSteps bound the search for a bound, to some seconds.
-const proveSteps = 200_000_000
+// proveSteps limit the search for a bound, to a few seconds.
+const proveSteps = 10_000_000
 
-// kerf plans a Snapshot without and with a bound. The plans are the same; what
-// the second takes longer is the proof's.
-func kerf(s model.Snapshot, o solve.Options) (plan.Plan, cost) {
+// kerf plans a Snapshot without and, for so many steps, with a bound. The plans
+// are the same; what the second takes longer is the proof's.
+func kerf(s model.Snapshot, o solve.Options, prove int64) (plan.Plan, cost) {
 	runtime.GC()
 	debug.FreeOSMemory()
 	stop := watchMemory()
 	var out cost
 	cpu, start := rival.CPUTime(), time.Now()
-	solve.Solve(s, o)
+	answer, _ := solve.Solve(s, o)
 	out.CPU, out.Wall = rival.CPUTime()-cpu, time.Since(start)
-	proving := o
-	proving.Prove = proveSteps
-	cpu = rival.CPUTime()
-	answer, _ := solve.Solve(s, proving)
-	out.Proof = max(0, rival.CPUTime()-cpu-out.CPU)
+	if prove > 0 {
+		proving := o
+		proving.Prove = prove
+		cpu = rival.CPUTime()
+		answer, _ = solve.Solve(s, proving)
+		out.Proof = max(0, rival.CPUTime()-cpu-out.CPU)
+	}
 	out.MiB = stop()
 	if out.Wall < shortRuns {
 		out.CPU, out.Wall = mean(s, o)

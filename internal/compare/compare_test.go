@@ -93,11 +93,13 @@ func TestCompare(t *testing.T) {
 			figures{2, 8, 1.052, 4.208, 0, 0, 8, 8, "karpenter counts physical GPUs"},
 		},
 		"with overlays it does": {
-			plain, []string{"--node-overlay"},
+			plain,
+			[]string{"--node-overlay"},
 			figures{2, 2, 1.052, 1.052, 0, 0, 8, 8, "karpenter had 1 NodeOverlay,"},
 		},
 		"pods that would fail are launched for": {
-			strings.Replace(one, "nvidia.com/gpu: 1}", "nvidia.com/gpu: 2}", 1), []string{"--node-overlay"},
+			strings.Replace(one, "nvidia.com/gpu: 1}", "nvidia.com/gpu: 2}", 1),
+			[]string{"--node-overlay"},
 			figures{0, 4, 0, 2.104, 0, 1, 0, 8, "failRequestsGreaterThanOne"},
 		},
 		"pods that karpenter cannot place": {

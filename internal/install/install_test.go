@@ -82,7 +82,8 @@ func TestConfigsAreFoundWhereverTheyAreInstalledFrom(t *testing.T) {
 		},
 		"an ApplicationSet": {
 			[]string{"apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: s}\nspec: {template: {spec: {source: {chart: nvidia-device-plugin, helm: {valuesObject: {config: {map: {default: ''}}}}}}}}"},
-			map[string]int64{"default": 0}, "",
+			map[string]int64{"default": 0},
+			"",
 		},
 		"a Flux HelmRelease":             {[]string{"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: x, namespace: gpu}\nspec:\n  chart: {spec: {chart: nvidia-device-plugin, version: 0.17.1}}\n  values:\n    " + indented("    ")}, both, ""},
 		"a ConfigMap that values name":   {[]string{"config: {name: dp, default: ten}\nmigStrategy: none", configMap("gpu", "dp", "ten", slices10) + "  other: anything\n"}, map[string]int64{"ten": 10, "other": 0}, "ten"},
@@ -94,7 +95,8 @@ func TestConfigsAreFoundWhereverTheyAreInstalledFrom(t *testing.T) {
 		"an empty config is a config":    {[]string{"config: {map: {default: ''}}"}, map[string]int64{"default": 0}, ""},
 		"a rendered chart": {
 			[]string{daemonSet("      - {name: m, image: 'nvcr.io/nvidia/k8s-device-plugin:v0.17.1', command: [config-manager], env: [{name: DEFAULT_CONFIG, value: ten}], volumeMounts: [{name: c}]}\n"), configMap("", "dp", "ten", slices10)},
-			map[string]int64{"ten": 10}, "ten",
+			map[string]int64{"ten": 10},
+			"ten",
 		},
 	}
 	for name, tt := range tests {

@@ -168,12 +168,14 @@ func TestQuotasAreSpentInTheOrderOfTheInput(t *testing.T) {
 		words   string
 	}{
 		"GPUs by requests.": {
-			[]string{replicas("w", 4), quota("requests.nvidia.com/gpu: 2")}, []string{"w-2", "w-3"},
+			[]string{replicas("w", 4), quota("requests.nvidia.com/gpu: 2")},
+			[]string{"w-2", "w-3"},
 			"exceeded quota: q, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2",
 		},
 		"a key without requests. counts nothing": {[]string{replicas("w", 4), quota("nvidia.com/gpu: 2")}, nil, ""},
 		"pods that run are counted first": {
-			[]string{replicas("w", 2), bound, quota("requests.nvidia.com/gpu: 2")}, []string{"w-1"},
+			[]string{replicas("w", 2), bound, quota("requests.nvidia.com/gpu: 2")},
+			[]string{"w-1"},
 			"exceeded quota: q, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2",
 		},
 		"the number of pods": {[]string{replicas("w", 2), quota("pods: 1")}, []string{"w-1"}, "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"},
@@ -226,15 +228,18 @@ func TestOverlaysChangeTypes(t *testing.T) {
 		"a resource":                         {[]string{overlay("a", only+", capacity: {smarter.io/fuse: 3}")}, 0.526, 3, nil},
 		"a pool's label that every pool has": {[]string{pool, overlay("a", "requirements: [{key: team, operator: In, values: [ml]}], price: '0.1'")}, 0.1, 0, nil},
 		"a pool's label that not every one has": {
-			[]string{pool, strings.NewReplacer("name: gpu", "name: cpu", "team: ml", "team: web").Replace(pool), overlay("a", "requirements: [{key: team, operator: In, values: [ml]}], price: '0.1'")}, 0.526, 0,
+			[]string{pool, strings.NewReplacer("name: gpu", "name: cpu", "team: ml", "team: web").Replace(pool), overlay("a", "requirements: [{key: team, operator: In, values: [ml]}], price: '0.1'")},
+			0.526, 0,
 			[]string{"f2.yaml:1 NodeOverlay a is for some pools only (team); kerf applies overlays to types of every pool, so this one is left out"},
 		},
 		"nothing that is sold": {
-			[]string{overlay("a", "requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [x9.huge]}], price: '1'")}, 0.526, 0,
+			[]string{overlay("a", "requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [x9.huge]}], price: '1'")},
+			0.526, 0,
 			[]string{"f0.yaml:1 NodeOverlay a matches no instance type that is sold in us-east-1, so it changes nothing"},
 		},
 		"slices that no device config makes": {
-			[]string{pool, overlay("a", only+", capacity: {nvidia.com/gpu: 4}")}, 0.526, 0,
+			[]string{pool, overlay("a", only+", capacity: {nvidia.com/gpu: 4}")},
+			0.526, 0,
 			[]string{"f1.yaml:1 NodeOverlay a says nvidia.com/gpu 4 for g4dn.xlarge, and by the device config of pool gpu it advertises 1; 1 is planned with"},
 		},
 	}

@@ -132,14 +132,16 @@ func (o *object) unknownField(path string) {
 	}
 	o.note(model.Error, "unknown-field", path, fix, "unknown field %q: the API server refuses it, or drops it without a word", path)
 	o.blockQuietly(path, fix, "unknown field %q is left out", path)
-	if n, whole := o.root.Find(path); whole {
+	if n, whole := o.root.Find(path); whole && n != o.root {
 		o.root = swap(o.root, n, nil)
 	}
 }
 
 // objectMeta lists the fields of metadata in Kubernetes 1.37.
-var objectMeta = []string{"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName",
-	"generation", "labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid"}
+var objectMeta = []string{
+	"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName",
+	"generation", "labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
+}
 
 // unknownMeta lists the fields of metadata that do not exist.
 func (o *object) unknownMeta() []string {

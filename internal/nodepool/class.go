@@ -20,8 +20,10 @@ type Class struct {
 }
 
 // templateFields are the fields of a v1alpha1 AWSNodeTemplate that v1 has under the same name.
-var templateFields = []string{"userData", "amiFamily", "instanceProfile", "tags", "metadataOptions", "blockDeviceMappings",
-	"detailedMonitoring", "context"}
+var templateFields = []string{
+	"userData", "amiFamily", "instanceProfile", "tags", "metadataOptions", "blockDeviceMappings",
+	"detailedMonitoring", "context",
+}
 
 // nodeTemplate upgrades a v1alpha1 AWSNodeTemplate, or a Provisioner's provider,
 // to the shape of v1beta1.

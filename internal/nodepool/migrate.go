@@ -74,8 +74,10 @@ func (o *object) stillWrong() []model.Note {
 	var out []model.Note
 	for _, e := range o.remaining() {
 		fix, _ := o.remedy(e)
-		out = append(out, model.Note{Code: "not-convertible", Severity: model.Error, Place: o.place(e.path),
-			Text: "the API server would refuse what is written: " + e.String(), Fix: fix})
+		out = append(out, model.Note{
+			Code: "not-convertible", Severity: model.Error, Place: o.place(e.path),
+			Text: "the API server would refuse what is written: " + e.String(), Fix: fix,
+		})
 	}
 	return out
 }
@@ -95,8 +97,10 @@ func passed(docs []manifest.Document) []model.Note {
 		default:
 			continue
 		}
-		out = append(out, model.Note{Code: "passed-over", Severity: model.Info,
-			Place: model.Place{File: d.File, Line: d.Root.LineOf(), Object: d.Title()}, Text: text})
+		out = append(out, model.Note{
+			Code: "passed-over", Severity: model.Info,
+			Place: model.Place{File: d.File, Line: d.Root.LineOf(), Object: d.Title()}, Text: text,
+		})
 	}
 	return out
 }
@@ -116,9 +120,11 @@ func homeKubelets(objects []*object) []*object {
 	}
 	for _, o := range objects {
 		if o.kind == kindPool && o.kubelet != nil && !slices.Contains(homed, o) {
-			o.blocked = append(o.blocked, model.Note{Code: "not-convertible", Severity: model.Warning, Place: o.placeOf(o.kubelet),
+			o.blocked = append(o.blocked, model.Note{
+				Code: "not-convertible", Severity: model.Warning, Place: o.placeOf(o.kubelet),
 				Text: fmt.Sprintf("the kubelet settings of the pool belong on its node class %s, which is not among the files", className(at(o.root, "spec.template.spec.nodeClassRef"))),
-				Fix:  "write them at spec.kubelet of that node class"})
+				Fix:  "write them at spec.kubelet of that node class",
+			})
 		}
 	}
 	return out
@@ -175,8 +181,10 @@ func (o *object) kubeletMoved(class string) {
 	p := o.placeOf(o.kubelet)
 	o.changes = append(o.changes, Change{Place: p, Old: p.Field, New: "spec.kubelet of EC2NodeClass " + class})
 	if rt := o.kubelet.Get("containerRuntime"); rt != nil {
-		o.blocked = append(o.blocked, model.Note{Code: "not-convertible", Severity: model.Info, Place: o.placeOf(rt),
-			Text: fmt.Sprintf("containerRuntime %s is left out: every node runs containerd", rt.Str())})
+		o.blocked = append(o.blocked, model.Note{
+			Code: "not-convertible", Severity: model.Info, Place: o.placeOf(rt),
+			Text: fmt.Sprintf("containerRuntime %s is left out: every node runs containerd", rt.Str()),
+		})
 	}
 }
 
@@ -207,9 +215,11 @@ func tidy(root *manifest.Node) *manifest.Node {
 	if a := meta.Get("annotations"); isMap(a) {
 		slim := *a
 		slim.Fields = slices.DeleteFunc(slices.Clone(a.Fields), func(f manifest.Field) bool {
-			return slices.Contains([]string{"kubectl.kubernetes.io/last-applied-configuration", "karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version",
+			return slices.Contains([]string{
+				"kubectl.kubernetes.io/last-applied-configuration", "karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version",
 				"karpenter.k8s.aws/ec2nodeclass-hash", "karpenter.k8s.aws/ec2nodeclass-hash-version", "karpenter.sh/provisioner-hash", "karpenter.k8s.aws/nodetemplate-hash",
-				"compatibility.karpenter.sh/v1beta1-kubelet-conversion", "compatibility.karpenter.sh/v1beta1-nodeclass-reference", "karpenter.sh/stored-version-migrated"}, f.Name)
+				"compatibility.karpenter.sh/v1beta1-kubelet-conversion", "compatibility.karpenter.sh/v1beta1-nodeclass-reference", "karpenter.sh/stored-version-migrated",
+			}, f.Name)
 		})
 		meta = set(meta, "annotations", &slim)
 		if len(slim.Fields) == 0 {

@@ -169,12 +169,15 @@ kind: EC2NodeClass
 metadata: {name: a}
 spec: {amiFamily: AL2023, amiSelectorTerms: [{name: mine}], role: r, subnetSelectorTerms: [{id: subnet-1}], securityGroupSelectorTerms: [{id: sg-1}], metadataOptions: {httpPutResponseHopLimit: 3}}
 `, []string{"amiFamily: AL2023", "name: mine", "httpPutResponseHopLimit: 3"}, nil},
-		"ids stand alone": {`apiVersion: karpenter.k8s.aws/v1alpha1
+		"ids stand alone": {
+			`apiVersion: karpenter.k8s.aws/v1alpha1
 kind: AWSNodeTemplate
 metadata: {name: a}
 spec: {instanceProfile: p, amiSelector: {"aws::name": "x,y", "aws::owners": self}, subnetSelector: {"aws-ids": "subnet-1,subnet-2", team: ml}, securityGroupSelector: {Name: ""}}
-`, []string{"amiFamily: AL2", "- name: x", "owner: self", `- name: "y"`, "- id: subnet-1", "- id: subnet-2", "Name: '*'"},
-			[]string{"v1 takes an id only on its own: the other keys of spec.subnetSelector are left out"}},
+`,
+			[]string{"amiFamily: AL2", "- name: x", "owner: self", `- name: "y"`, "- id: subnet-1", "- id: subnet-2", "Name: '*'"},
+			[]string{"v1 takes an id only on its own: the other keys of spec.subnetSelector are left out"},
+		},
 		"fields that nobody knows": {`apiVersion: karpenter.k8s.aws/v1alpha1
 kind: AWSNodeTemplate
 metadata: {name: a}

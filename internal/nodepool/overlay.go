@@ -30,8 +30,10 @@ type Overlay struct {
 
 // reservedCapacity lists what an overlay may not set: Karpenter's own resources
 // and those of the AWS provider. nvidia.com/gpu and amd.com/gpu are not among them.
-var reservedCapacity = []string{model.CPU, model.Memory, model.EphemeralStorage, model.Pods, "aws.amazon.com/neuron",
-	"aws.amazon.com/neuroncore", "habana.ai/gaudi", "vpc.amazonaws.com/efa", "vpc.amazonaws.com/pod-eni"}
+var reservedCapacity = []string{
+	model.CPU, model.Memory, model.EphemeralStorage, model.Pods, "aws.amazon.com/neuron",
+	"aws.amazon.com/neuroncore", "habana.ai/gaudi", "vpc.amazonaws.com/efa", "vpc.amazonaws.com/pod-eni",
+}
 
 // HasPrice reports whether the overlay changes prices.
 func (v Overlay) HasPrice() bool { return v.Price != "" || v.PriceAdjustment != "" }

@@ -22,27 +22,36 @@ func TestOverlays(t *testing.T) {
 	}{
 		"more weight wins, then the later name": {
 			overlay("light", "weight: 5, price: '1', "+onG4dn) + overlay("a", "weight: 10, capacity: {example.com/x: 2}, "+onG4dn) + overlay("b", "weight: 10, priceAdjustment: '-5%', "+onG4dn),
-			[]string{"b", "a", "light"}, nil},
+			[]string{"b", "a", "light"},
+			nil,
+		},
 		"price and adjustment exclude each other": {
 			overlay("both", "price: '1', priceAdjustment: '-5%', "+onG4dn), nil,
-			[]string{`5 error api-refused spec: the API server refuses it: Invalid value: cannot set both 'price' and 'priceAdjustment' -> keep one of price and priceAdjustment`}},
+			[]string{`5 error api-refused spec: the API server refuses it: Invalid value: cannot set both 'price' and 'priceAdjustment' -> keep one of price and priceAdjustment`},
+		},
 		"cpu is not to be overlaid": {
 			overlay("cpu", "capacity: {cpu: 3}, "+onG4dn), nil,
-			[]string{`5 error api-refused spec.capacity: the API server refuses it: Invalid value: invalid resource restricted -> remove cpu, memory, ephemeral-storage and pods: an overlay adds extended resources only`}},
+			[]string{`5 error api-refused spec.capacity: the API server refuses it: Invalid value: invalid resource restricted -> remove cpu, memory, ephemeral-storage and pods: an overlay adds extended resources only`},
+		},
 		"nor is what the AWS provider counts": {
 			overlay("neuron", "capacity: {aws.amazon.com/neuron: 3}, "+onG4dn), nil,
-			[]string{`5 error karpenter-refused spec.capacity[aws.amazon.com/neuron]: karpenter does not use the NodeOverlay: invalid capacity: aws.amazon.com/neuron in resource, restricted -> remove it`}},
+			[]string{`5 error karpenter-refused spec.capacity[aws.amazon.com/neuron]: karpenter does not use the NodeOverlay: invalid capacity: aws.amazon.com/neuron in resource, restricted -> remove it`},
+		},
 		"an adjustment has a sign": {
 			overlay("sign", "priceAdjustment: 5%, "+onG4dn), nil,
-			[]string{`5 error api-refused spec.priceAdjustment: the API server refuses it: Invalid value: "5%": spec.priceAdjustment in body should match '^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$' -> write a value of that form`}},
+			[]string{`5 error api-refused spec.priceAdjustment: the API server refuses it: Invalid value: "5%": spec.priceAdjustment in body should match '^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$' -> write a value of that form`},
+		},
 		"a weight above 10000": {
 			overlay("heavy", "weight: 10001, "+onG4dn), nil,
-			[]string{`5 error api-refused spec.weight: the API server refuses it: Invalid value: 10001: spec.weight in body should be less than or equal to 10000 -> write a number within that bound`}},
+			[]string{`5 error api-refused spec.weight: the API server refuses it: Invalid value: 10001: spec.weight in body should be less than or equal to 10000 -> write a number within that bound`},
+		},
 		"NotIn needs values, too": {
 			overlay("none", "requirements: [{key: team, operator: NotIn, values: []}]"), nil,
-			[]string{`5 error api-refused spec.requirements: the API server refuses it: Invalid value: requirements with operator 'NotIn' must have a value defined -> list at least one value under values`}},
+			[]string{`5 error api-refused spec.requirements: the API server refuses it: Invalid value: requirements with operator 'NotIn' must have a value defined -> list at least one value under values`},
+		},
 		"equal weight on one price": {
-			overlay("a", "price: '1', "+onG4dn) + overlay("b", "priceAdjustment: '+1', "+onG4dn), []string{"b", "a"},
+			overlay("a", "price: '1', "+onG4dn) + overlay("b", "priceAdjustment: '+1', "+onG4dn),
+			[]string{"b", "a"},
 			[]string{"2 warning overlay-conflict : NodeOverlays b and a have the same weight 0 and both set the price: if one instance type matches both, karpenter does not use a at all -> give one of them more weight"},
 		},
 		"equal weight on different families": {
@@ -108,8 +117,10 @@ spec:
 `))
 	want := []model.Node{{
 		Name: "ip-10-0-0-1", Pool: "gpu", Type: "g4dn.xlarge", Zone: "us-east-1a", CapacityType: "spot",
-		Labels: map[string]string{"karpenter.sh/nodepool": "gpu", "node.kubernetes.io/instance-type": "g4dn.xlarge",
-			"topology.kubernetes.io/zone": "us-east-1a", "karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"},
+		Labels: map[string]string{
+			"karpenter.sh/nodepool": "gpu", "node.kubernetes.io/instance-type": "g4dn.xlarge",
+			"topology.kubernetes.io/zone": "us-east-1a", "karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64",
+		},
 		Taints:      []model.Taint{{Key: "nvidia.com/gpu", Effect: "NoSchedule"}},
 		Allocatable: model.Resources{"cpu": 3920, "memory": 14 << 30, "nvidia.com/gpu": 1},
 		InFlight:    true, Place: model.Place{File: "in.yaml", Line: 1, Object: "NodeClaim gpu-abc"},
@@ -164,5 +175,28 @@ spec:
 	}
 	if diff := cmp.Diff([]string{`17 warning not-modelled spec.kubelet.systemReserved.memory: "instance.memory / 10" is not a quantity; expressions (gate NodeClassCEL) are not modelled, so the default is taken -> write a quantity such as 100m or 1Gi`}, said(notes)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRootVolume(t *testing.T) {
+	const head = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\nspec:\n  role: nodes\n" +
+		"  subnetSelectorTerms: [{id: subnet-1}]\n  securityGroupSelectorTerms: [{id: sg-1}]\n"
+	const two = "  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 4Gi}}, {deviceName: /dev/xvdb, ebs: {volumeSize: 100Gi}}]\n"
+	for name, c := range map[string]struct {
+		spec string
+		want int64
+	}{
+		"by the family's device":            {"  amiSelectorTerms: [{alias: al2023@latest}]\n" + two, 4 << 30},
+		"Bottlerocket's second disk":        {"  amiSelectorTerms: [{alias: bottlerocket@latest}]\n" + two, 100 << 30},
+		"the last of a family of one's own": {"  amiFamily: Custom\n  amiSelectorTerms: [{id: ami-1}]\n" + two, 100 << 30},
+		"another disk is not the root":      {"  amiSelectorTerms: [{alias: al2023@latest}]\n  blockDeviceMappings: [{deviceName: /dev/sdf, ebs: {volumeSize: 4Gi}}]\n", 0},
+		"no disks":                          {"  amiSelectorTerms: [{alias: al2023@latest}]\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := Read(parse(t, head+c.spec))
+			if size := got.Classes["EC2NodeClass/default"].Kubelet.RootBytes; size != c.want {
+				t.Errorf("root volume of %d bytes, want %d", size, c.want)
+			}
+		})
 	}
 }

@@ -172,8 +172,10 @@ func passedOver(d manifest.Document, known bool) (model.Note, bool) {
 	}
 	for _, c := range otherClasses {
 		if d.Kind == c.kind && d.Group() == c.group {
-			return model.Note{Code: "not-modelled", Severity: model.Info, Place: p,
-				Text: fmt.Sprintf("of a %s only the name is read; its fields are not modelled", d.Kind)}, true
+			return model.Note{
+				Code: "not-modelled", Severity: model.Info, Place: p,
+				Text: fmt.Sprintf("of a %s only the name is read; its fields are not modelled", d.Kind),
+			}, true
 		}
 	}
 	ours := slices.ContainsFunc(kinds, func(k struct{ group, version, kind, now string }) bool {
@@ -182,9 +184,11 @@ func passedOver(d manifest.Document, known bool) (model.Note, bool) {
 	if known || !ours {
 		return model.Note{}, false
 	}
-	return model.Note{Code: "unknown-version", Severity: model.Error, Place: p,
+	return model.Note{
+		Code: "unknown-version", Severity: model.Error, Place: p,
 		Text: fmt.Sprintf("no version %q of %s is known, so it is left out", d.APIVersion, d.Kind),
-		Fix:  "write " + newestVersion(d.Kind)}, true
+		Fix:  "write " + newestVersion(d.Kind),
+	}, true
 }
 
 func newestVersion(kind string) string {

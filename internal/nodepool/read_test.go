@@ -374,7 +374,7 @@ func TestNothingIsWrittenToTheInputAndTwoRunsAgree(t *testing.T) {
 		text.WriteString(versions[name][0] + "\n---\n" + versions[name][1] + "\n---\n")
 	}
 	docs := parse(t, text.String()+mistaken)
-	before := fmt.Sprintf("%s", dump(docs))
+	before := dump(docs)
 	firstResult, firstNotes := Read(docs)
 	firstMigration, err := Migrate(docs)
 	if err != nil {

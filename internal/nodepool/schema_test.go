@@ -66,7 +66,6 @@ func writeSchemas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-
 }
 
 // moduleDir downloads the provider's module outside this one, whose go.mod does not need it.

@@ -45,9 +45,11 @@ func (o *object) compatibility() {
 	if v == nil {
 		return
 	}
-	n := model.Note{Code: "not-convertible", Severity: model.Warning, Place: o.placeOf(v),
+	n := model.Note{
+		Code: "not-convertible", Severity: model.Warning, Place: o.placeOf(v),
 		Text: "kubelet settings in the annotation " + name + " have not been read since karpenter 1.1, nor are they here",
-		Fix:  "write them at spec.kubelet of the EC2NodeClass"}
+		Fix:  "write them at spec.kubelet of the EC2NodeClass",
+	}
 	o.blocked = append(o.blocked, n)
 }
 
@@ -110,8 +112,10 @@ func (o *object) provisioner() {
 	out = set(out, "spec.template.spec.requirements", o.defaulted(at(out, "spec.template.spec.requirements"), line))
 	out = set(out, "spec.template.spec.expireAfter", o.expiry(spec, line))
 	out = set(out, "spec.disruption", o.disruption(spec, line))
-	o.unknownFields(spec, "spec", []string{"kubeletConfiguration", "providerRef", "provider", "ttlSecondsAfterEmpty",
-		"ttlSecondsUntilExpired", "consolidation", "labels", "annotations", "requirements", "taints", "startupTaints", "limits", "weight"})
+	o.unknownFields(spec, "spec", []string{
+		"kubeletConfiguration", "providerRef", "provider", "ttlSecondsAfterEmpty",
+		"ttlSecondsUntilExpired", "consolidation", "labels", "annotations", "requirements", "taints", "startupTaints", "limits", "weight",
+	})
 	o.bareLimits(spec.Get("limits"))
 	o.root = out
 	o.limitResources(false)

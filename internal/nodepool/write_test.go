@@ -28,8 +28,10 @@ func wrap(s string) *manifest.Node {
 }
 
 func TestStringsComeBackAsWritten(t *testing.T) {
-	for _, s := range []string{"", "y", "NO", "on", "Off", "true", "null", "~", "1", "1.0", "0x1F", "0777", "0o17", "1_000", "1:20", "190:20:30.15", ".inf", "2001-01-01", "<<", "=",
-		"a: b", "a #b", "- a", "? a", "!a", "&a", "*", "%a", "@a", "`a", "{a", "[a", "'a", "\"a", "|", ">", " a", "a ", "a\nb", "a\n\nb\n", "\n a\n", "a\tb", "${local.x}", "é", "a\u2028b", "-", "--- a", "1e3", "+1", "a:"} {
+	for _, s := range []string{
+		"", "y", "NO", "on", "Off", "true", "null", "~", "1", "1.0", "0x1F", "0777", "0o17", "1_000", "1:20", "190:20:30.15", ".inf", "2001-01-01", "<<", "=",
+		"a: b", "a #b", "- a", "? a", "!a", "&a", "*", "%a", "@a", "`a", "{a", "[a", "'a", "\"a", "|", ">", " a", "a ", "a\nb", "a\n\nb\n", "\n a\n", "a\tb", "${local.x}", "é", "a\u2028b", "-", "--- a", "1e3", "+1", "a:",
+	} {
 		if got, want := reread(t, wrap(s)), string(wrap(s).JSON()); got != want {
 			t.Errorf("%q comes back as %s", s, got)
 		}

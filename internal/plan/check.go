@@ -122,8 +122,10 @@ func (c *checker) lasting(n *model.Node) []model.Taint {
 	}
 	var out []model.Taint
 	for _, t := range n.Taints {
-		passing := strings.HasPrefix(t.Key, "readiness.k8s.io/") || slices.Contains([]string{"node.kubernetes.io/not-ready",
-			"node.kubernetes.io/unreachable", "node.cloudprovider.kubernetes.io/uninitialized", "karpenter.sh/unregistered"}, t.Key)
+		passing := strings.HasPrefix(t.Key, "readiness.k8s.io/") || slices.Contains([]string{
+			"node.kubernetes.io/not-ready",
+			"node.kubernetes.io/unreachable", "node.cloudprovider.kubernetes.io/uninitialized", "karpenter.sh/unregistered",
+		}, t.Key)
 		for _, s := range p.StartupTaints {
 			passing = passing || s.Key == t.Key && s.Effect == t.Effect
 		}

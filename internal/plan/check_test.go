@@ -54,8 +54,10 @@ func sound() (model.Snapshot, Plan) {
 			Requests: model.Resources{model.CPU: 100, model.Pods: 1}, Tolerations: []model.Toleration{{Operator: "Exists"}},
 		}}},
 		Pods: []model.Pod{
-			{Namespace: "t", Name: "s0", Spec: slice()}, {Namespace: "t", Name: "s1", Spec: slice()},
-			{Namespace: "t", Name: "p", Spec: plain()}, {Namespace: "t", Name: "lost", Spec: plain()},
+			{Namespace: "t", Name: "s0", Spec: slice()},
+			{Namespace: "t", Name: "s1", Spec: slice()},
+			{Namespace: "t", Name: "p", Spec: plain()},
+			{Namespace: "t", Name: "lost", Spec: plain()},
 			{Namespace: "t", Name: "old", Node: "n", Spec: plain()},
 		},
 	}

@@ -89,55 +89,74 @@ func TestComplaints(t *testing.T) {
 		unplaced int
 	}{
 		"slices are not seen: one node a pod": {
-			model.LabelInstanceType, []string{"g4dn.xlarge", "g4dn.2xlarge"},
+			model.LabelInstanceType,
+			[]string{"g4dn.xlarge", "g4dn.2xlarge"},
 			func(s *model.Snapshot) { sliced(s, four); add(s, 8, spec(500, 1, model.NvidiaGPU, 1)) },
-			Options{}, 8, 4.208, 0,
+			Options{},
+			8, 4.208, 0,
 		},
 		"with overlays slices count": {
-			model.LabelInstanceType, []string{"g4dn.xlarge", "g4dn.2xlarge"},
+			model.LabelInstanceType,
+			[]string{"g4dn.xlarge", "g4dn.2xlarge"},
 			func(s *model.Snapshot) { sliced(s, four); add(s, 8, spec(500, 1, model.NvidiaGPU, 1)) },
-			Options{Overlay: true}, 2, 1.052, 0,
+			Options{Overlay: true},
+			2, 1.052, 0,
 		},
 		"four slices for one pod are too many": {
-			model.LabelInstanceType, []string{"g5.xlarge", "g5.2xlarge"},
+			model.LabelInstanceType,
+			[]string{"g5.xlarge", "g5.2xlarge"},
 			func(s *model.Snapshot) { sliced(s, four); add(s, 1, spec(2000, 4, model.NvidiaGPU, 4)) },
-			Options{}, 0, 0, 1,
+			Options{},
+			0, 0, 1,
 		},
 		"with overlays four slices for one pod fit": {
-			model.LabelInstanceType, []string{"g5.xlarge", "g5.2xlarge"},
+			model.LabelInstanceType,
+			[]string{"g5.xlarge", "g5.2xlarge"},
 			func(s *model.Snapshot) { sliced(s, four); add(s, 1, spec(2000, 4, model.NvidiaGPU, 4)) },
-			Options{Overlay: true}, 1, 1.006, 0,
+			Options{Overlay: true},
+			1, 1.006, 0,
 		},
 		"renamed slices do not exist": {
-			family, []string{"g5"},
+			family,
+			[]string{"g5"},
 			func(s *model.Snapshot) { sliced(s, renamed); add(s, 1, spec(500, 1, "nvidia.com/gpu.shared", 1)) },
-			Options{}, 0, 0, 1,
+			Options{},
+			0, 0, 1,
 		},
 		"with overlays renamed slices exist": {
-			family, []string{"g5"},
+			family,
+			[]string{"g5"},
 			func(s *model.Snapshot) { sliced(s, renamed); add(s, 1, spec(500, 1, "nvidia.com/gpu.shared", 1)) },
-			Options{Overlay: true}, 1, 1.006, 0,
+			Options{Overlay: true},
+			1, 1.006, 0,
 		},
 		"three pods grow one node to four GPUs": {
-			family, []string{"g5"},
+			family,
+			[]string{"g5"},
 			func(s *model.Snapshot) { add(s, 3, spec(2000, 13, model.NvidiaGPU, 1)) },
-			Options{}, 1, 5.672, 0,
+			Options{},
+			1, 5.672, 0,
 		},
 		"the order of pods ignores GPUs": {
-			family, []string{"g5"},
+			family,
+			[]string{"g5"},
 			func(s *model.Snapshot) {
 				add(s, 4, spec(8000, 8, model.NvidiaGPU, 1))
 				add(s, 1, spec(1000, 4, model.NvidiaGPU, 4))
 			},
-			Options{}, 1, 16.288, 0,
+			Options{},
+			1, 16.288, 0,
 		},
 		"a slice that EC2 counts as no GPU is none": {
-			family, []string{"g6f"},
+			family,
+			[]string{"g6f"},
 			func(s *model.Snapshot) { add(s, 1, spec(1000, 4, model.NvidiaGPU, 1)) },
-			Options{}, 0, 0, 1,
+			Options{},
+			0, 0, 1,
 		},
 		"what HAMi hands out is not known": {
-			model.LabelInstanceType, []string{"g4dn.xlarge"},
+			model.LabelInstanceType,
+			[]string{"g4dn.xlarge"},
 			func(s *model.Snapshot) {
 				p := spec(500, 1, model.ShareMemory, 4000)
 				p.Requests[model.NvidiaGPU] = 1
@@ -145,17 +164,20 @@ func TestComplaints(t *testing.T) {
 				s.Sharing.Consumable = true
 				add(s, 2, p)
 			},
-			Options{Overlay: true}, 0, 0, 2,
+			Options{Overlay: true},
+			0, 0, 2,
 		},
 		"thousandths of a GPU are whole ones": {
-			model.LabelInstanceType, []string{"g4dn.xlarge"},
+			model.LabelInstanceType,
+			[]string{"g4dn.xlarge"},
 			func(s *model.Snapshot) {
 				p := spec(500, 1, "", 0)
 				p.Shares = []model.DeviceShare{{Resource: model.NvidiaGPU, Count: 1, PerDevice: model.Resources{model.ShareMilli: 250}}}
 				s.Sharing.Consumable = true
 				add(s, 4, p)
 			},
-			Options{}, 4, 2.104, 0,
+			Options{},
+			4, 2.104, 0,
 		},
 	}
 	for name, c := range cases {

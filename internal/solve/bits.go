@@ -31,24 +31,6 @@ func (s set) meets(o set) bool {
 	return false
 }
 
-func (s set) and(o set) {
-	for i := range o {
-		s[i] &= o[i]
-	}
-}
-
-func (s set) or(o set) {
-	for i := range o {
-		s[i] |= o[i]
-	}
-}
-
-func (s set) fill() {
-	for i := range s {
-		s[i] = ^uint64(0)
-	}
-}
-
 func (s set) empty() bool {
 	for _, w := range s {
 		if w != 0 {

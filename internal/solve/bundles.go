@@ -85,7 +85,8 @@ func (a *attempt) together(items []item, i int) []item {
 		}
 		if rest := it.count - n; rest > 0 {
 			a.stuck = append(a.stuck, stuck{shape: it.parts[0].shape, n: rest, why: model.Verdict{
-				Code: model.CodeAffinity, Key: model.LabelHostname, Asked: int64(it.count), Have: int64(n)}})
+				Code: model.CodeAffinity, Key: model.LabelHostname, Asked: int64(it.count), Have: int64(n),
+			}})
 		}
 		return items
 	}

@@ -88,17 +88,6 @@ func deviceUse(spec *model.PodSpec) int64 {
 	return sum
 }
 
-// resources writes v as a map without its zeros.
-func (d dims) resources(v []int64) model.Resources {
-	out := make(model.Resources, len(v))
-	for i, name := range d.names {
-		if v[i] != 0 {
-			out[name] = v[i]
-		}
-	}
-	return out
-}
-
 // within reports whether ask fits in have in every dimension.
 func within(ask, have []int64) bool {
 	for i, a := range ask {

@@ -29,6 +29,10 @@ const smoothing = 0.7
 
 const masterSteps = 20_000
 
+// maxBoundRows is up to how many items the program is solved; with more, the
+// bound is what the worths of the search prove as they are.
+const maxBoundRows = 1000
+
 // start adds the plan's own nodes as columns and begins with the worths, by
 // shape, that the search for it ended with.
 func (m *master) start(p plan.Plan, worth []float64) {
@@ -60,6 +64,9 @@ func (m *master) start(p plan.Plan, worth []float64) {
 
 // run improves the bound round by round until the budget of steps is used up.
 func (m *master) run(budget int64, ceiling float64) float64 {
+	if len(m.items) > maxBoundRows {
+		return m.best
+	}
 	smooth := smoothing
 	rows := int64(len(m.items))
 	for m.steps < budget {

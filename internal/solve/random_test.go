@@ -19,6 +19,7 @@ func (d draw) n(name string, low, high int) int { return rapid.IntRange(low, hig
 func (d draw) often(name string, percent int) bool {
 	return d.n(name, 0, 99) < percent
 }
+
 func (d draw) of(name string, from ...string) string { return rapid.SampledFrom(from).Draw(d.T, name) }
 
 var randomZones = []string{"z1", "z2", "z3"}

@@ -332,12 +332,12 @@ func (r *refusing) crowded() model.Verdict {
 			return st.why
 		}
 	}
-	for _, rule := range r.a.topo.rules[r.shape] {
-		key := r.a.topo.crowds[rule.crowd].key
-		if rule.relation == spread {
-			return model.Verdict{Code: model.CodeSpread, Key: key, Asked: int64(rule.maxSkew)}
+	if rules := r.a.topo.rules[r.shape]; len(rules) > 0 {
+		crowd := r.a.topo.crowds[rules[0].crowd]
+		if rules[0].relation == spread {
+			return model.Verdict{Code: model.CodeSpread, Key: crowd.key, Asked: int64(rules[0].maxSkew)}
 		}
-		return model.Verdict{Code: model.CodeAffinity, Key: key, Wanted: r.a.topo.crowds[rule.crowd].words}
+		return model.Verdict{Code: model.CodeAffinity, Key: crowd.key, Wanted: crowd.words}
 	}
 	if len(r.spec.HostPorts) > 0 {
 		return model.Verdict{Code: model.CodeHostPort, Asked: int64(r.spec.HostPorts[0].Port)}

@@ -131,3 +131,20 @@ func FuzzDirect(f *testing.F) {
 		agree(t, text)
 	})
 }
+
+// BenchmarkDocument reads one Deployment, without the library and with it.
+func BenchmarkDocument(b *testing.B) {
+	var s slab
+	for name, read := range map[string]func(){
+		"direct":  func() { plainly(deploymentText, same, &s) },
+		"library": func() { chunk{text: deploymentText}.library(same) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(deploymentText)))
+			b.ReportAllocs()
+			for b.Loop() {
+				read()
+			}
+		})
+	}
+}

@@ -62,10 +62,7 @@ func (d *direct) key() (k key, ok bool) {
 // plainKey is the JSON name of a key without quotes.
 func plainKey(text string) (string, manifest.Kind) {
 	kind, name := plainScalar(text)
-	if kind == manifest.Null {
-		name = text
-	}
-	return name, kind
+	return keyName(text, kind, name), kind
 }
 
 // plainScalar gives the kind and the JSON text of a text without quotes.

@@ -77,8 +77,27 @@ func formatFloat(f float64) string {
 // keyText is the JSON name of a YAML key.
 func keyText(n *yaml.Node) string {
 	kind, text := scalar(n)
-	if kind == manifest.Null {
-		return n.Value
+	return keyName(n.Value, kind, text)
+}
+
+// keyName is the name that sigs.k8s.io/yaml gives a key: null stays as written,
+// and a number that is no integer is put as Go's %g does.
+func keyName(written string, kind manifest.Kind, text string) string {
+	switch kind {
+	case manifest.Null:
+		return written
+	case manifest.Number:
+		if f, err := strconv.ParseFloat(text, 64); err == nil && !integer(written) {
+			return strconv.FormatFloat(f, 'g', -1, 64)
+		}
 	}
 	return text
+}
+
+// integer reports whether YAML takes a plain text for an integer.
+func integer(text string) bool {
+	plain := strings.ReplaceAll(text, "_", "")
+	_, signed := strconv.ParseInt(plain, 0, 64)
+	_, unsigned := strconv.ParseUint(plain, 0, 64)
+	return signed == nil || unsigned == nil
 }

@@ -36,7 +36,8 @@ func TestTerraformGivesItsManifests(t *testing.T) {
 				{"m/b.tf", []byte("locals {\n  name = \"${var.base}-${upper(\"x\")}${1 + 1}\"\n}\nvariable \"base\" {\n  default = \"p\"\n}\n")},
 				{"n/c.tf", []byte("locals {\n  name = \"other\"\n}\n")},
 			},
-			[]string{`m/a.tf:2 Pod p-X2: {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p-X2"}}`}, nil,
+			[]string{`m/a.tf:2 Pod p-X2: {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p-X2"}}`},
+			nil,
 		},
 		"a value of several lines does not move those after it": {
 			[]File{{"a.tf", []byte("locals {\n  more = \"a: 1\\nb: 2\\n\"\n}\nresource \"kubectl_manifest\" \"x\" {\n  yaml_body = <<-YAML\n    ${local.more}apiVersion: v1\n    kind: Pod\n    metadata: {name: x}\n    c: 1\n    c: 2\n  YAML\n}\n")}},
@@ -45,48 +46,58 @@ func TestTerraformGivesItsManifests(t *testing.T) {
 		},
 		"an object in Terraform's own syntax": {
 			[]File{{"a.tf", []byte("resource \"kubernetes_manifest\" \"x\" {\n  manifest = {\n    apiVersion = \"v1\"\n    kind       = \"Pod\"\n    metadata = merge({ name = \"x\" }, {})\n  }\n}\n")}},
-			[]string{"a.tf:2 " + podX}, nil,
+			[]string{"a.tf:2 " + podX},
+			nil,
 		},
 		"yamlencode, jsonencode and their inverses": {
 			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  yaml_body = yamlencode({\n    apiVersion = \"v1\"\n    kind = \"Pod\"\n    metadata = yamldecode(\"name: x\")\n  })\n}\n")}},
-			[]string{"a.tf:2 " + podX}, nil,
+			[]string{"a.tf:2 " + podX},
+			nil,
 		},
 		"file() leads to the file, which keeps its own lines": {
 			[]File{
 				{"m/a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  yaml_body = file(\"${path.module}/x.yaml\")\n}\n")},
 				{"m/x.yaml", []byte("\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n")},
 			},
-			[]string{"m/x.yaml:2 " + podX}, nil,
+			[]string{"m/x.yaml:2 " + podX},
+			nil,
 		},
 		"templatefile() renders a template that was given": {
 			[]File{
 				{"m/a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  yaml_body = templatefile(\"x.yaml\", { name = \"x\" })\n}\n")},
 				{"m/x.yaml", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: \"${name}\"}\n")},
 			},
-			[]string{"m/a.tf:2 " + podX}, nil,
+			[]string{"m/a.tf:2 " + podX},
+			nil,
 		},
 		"a file that is not there": {
-			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  yaml_body = file(\"x.yaml\")\n}\n")}}, nil,
+			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  yaml_body = file(\"x.yaml\")\n}\n")}},
+			nil,
 			[]string{"warning unknown-value a.tf:2 the manifest of kubectl_manifest.x is ${file(\"x.yaml\")}, which is not known from the files given, so it was not read"},
 		},
 		"conditions that can be decided are": {
 			[]File{{"a.tf", []byte("variable \"gpu\" { default = true }\nresource \"kubectl_manifest\" \"x\" {\n  count = var.gpu ? 1 : 0\n  yaml_body = var.gpu ? \"{apiVersion: v1, kind: Pod, metadata: {name: x}}\" : \"\"\n}\nresource \"kubectl_manifest\" \"y\" {\n  count = var.gpu ? 0 : 1\n  yaml_body = \"\"\n}\n")}},
-			[]string{"a.tf:4 " + podX}, []string{"info terraform-repeat a.tf:7 kubectl_manifest.y has count 0, so it was not read"},
+			[]string{"a.tf:4 " + podX},
+			[]string{"info terraform-repeat a.tf:7 kubectl_manifest.y has count 0, so it was not read"},
 		},
 		"for_each is read once and named": {
 			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  for_each = toset([\"a\", \"b\"])\n  yaml_body = \"{apiVersion: v1, kind: Pod, metadata: {name: x}}\"\n}\n")}},
-			[]string{"a.tf:3 " + podX}, []string{"info terraform-repeat a.tf:2 kubectl_manifest.x has for_each; it is read once, as written"},
+			[]string{"a.tf:3 " + podX},
+			[]string{"info terraform-repeat a.tf:2 kubectl_manifest.x has for_each; it is read once, as written"},
 		},
 		"the JSON form of Terraform": {
 			[]File{{"a.tf.json", []byte("{\"locals\": {\"n\": \"x\"},\n \"resource\": {\"kubectl_manifest\": {\"x\": {\n  \"yaml_body\": \"apiVersion: v1\\nkind: Pod\\nmetadata:\\n  name: ${local.n}\\n\"}}}}")}},
-			[]string{"a.tf.json:3 " + podX}, nil,
+			[]string{"a.tf.json:3 " + podX},
+			nil,
 		},
 		"other resources are no concern, except objects in a provider's own fields": {
-			[]File{{"a.tf", []byte("provider \"aws\" {}\nresource \"aws_eks_cluster\" \"c\" { name = \"x\" }\nresource \"kubernetes_deployment_v1\" \"d\" {}\n")}}, nil,
+			[]File{{"a.tf", []byte("provider \"aws\" {}\nresource \"aws_eks_cluster\" \"c\" { name = \"x\" }\nresource \"kubernetes_deployment_v1\" \"d\" {}\n")}},
+			nil,
 			[]string{"info terraform-resource a.tf:3 kubernetes_deployment_v1.d is written in the Terraform provider's own fields, which are not read"},
 		},
 		"a definition that needs itself is unknown": {
-			[]File{{"a.tf", []byte("locals {\n  a = local.b\n  b = [local.a, local.a]\n}\nresource \"kubectl_manifest\" \"x\" {\n  yaml_body = local.a\n}\n")}}, nil,
+			[]File{{"a.tf", []byte("locals {\n  a = local.b\n  b = [local.a, local.a]\n}\nresource \"kubectl_manifest\" \"x\" {\n  yaml_body = local.a\n}\n")}},
+			nil,
 			[]string{
 				"info not-a-manifest a.tf:3 this is neither a Kubernetes object nor a config of the NVIDIA device plugin, so it was not read (a list)",
 				"info unknown-value a.tf:3 ${local.a} is not known from the files given; it stays as written",
@@ -98,11 +109,13 @@ func TestTerraformGivesItsManifests(t *testing.T) {
 			[]string{"error syntax a.tf:4 this is not valid Terraform: argument or block definition required; what follows may be missing"},
 		},
 		"a manifest with a mistake names the line in the heredoc": {
-			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  yaml_body = <<-YAML\n    a: 1\n     b: 2\n  YAML\n}\n")}}, nil,
+			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {\n  yaml_body = <<-YAML\n    a: 1\n     b: 2\n  YAML\n}\n")}},
+			nil,
 			[]string{"error syntax a.tf:4 this is not valid YAML, so the document was not read: mapping values are not allowed in this context"},
 		},
 		"a resource without its manifest": {
-			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {}\n")}}, nil,
+			[]File{{"a.tf", []byte("resource \"kubectl_manifest\" \"x\" {}\n")}},
+			nil,
 			[]string{"error missing-field a.tf:1 kubectl_manifest.x has no yaml_body, so there is nothing to read"},
 		},
 	}
@@ -208,8 +221,12 @@ func TestSeedsKeepTheirLines(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []struct{ name, text string }{
-		{"a.yaml", pod}, {"a.yaml", bomb()[:200]}, {"a.yaml", "a: &a {<<: [*a]}"}, {"a.yaml", "? {a: b}\n: {{ c }}\n"},
-		{"a.json", `{"kind":"List","apiVersion":"v1","items":[{"a":1e5}]}`}, {"a.tf", release},
+		{"a.yaml", pod},
+		{"a.yaml", bomb()[:200]},
+		{"a.yaml", "a: &a {<<: [*a]}"},
+		{"a.yaml", "? {a: b}\n: {{ c }}\n"},
+		{"a.json", `{"kind":"List","apiVersion":"v1","items":[{"a":1e5}]}`},
+		{"a.tf", release},
 		{"a.tf", "locals {\n a = [for x in local.a : \"${x}\"]\n}\nresource \"kubectl_manifest\" \"a\" {\n yaml_body = local.a\n}\n"},
 		{"a.tf.json", `{"locals":[{"a":"${local.a}"}],"resource":{"kubernetes_manifest":{"b":{"manifest":"${local.a}"}}}}`},
 	} {

@@ -137,9 +137,11 @@ func (r *reader) prioritize(t *template) []fault {
 	}
 	spec.Priority = &priority
 	if given != nil && *given != priority {
-		return []fault{{Field: "spec.priority", Body: fmt.Sprintf(
-			"the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *given, priority),
-			Fix: "remove it"}}
+		return []fault{{
+			Field: "spec.priority", Body: fmt.Sprintf(
+				"the integer value of priority (%d) must not be provided in pod spec; priority admission controller computed %d from the given PriorityClass name", *given, priority),
+			Fix: "remove it",
+		}}
 	}
 	return nil
 }

@@ -241,8 +241,10 @@ func (d *decoder) quantity(n *manifest.Node, v reflect.Value) {
 	}
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
-		d.problems = append(d.problems, problem{Path: d.pathText(), Line: n.Line, Server: err.Error(),
-			Found: strconv.Quote(n.Text), Want: "a quantity such as 1, 500m or 16Gi"})
+		d.problems = append(d.problems, problem{
+			Path: d.pathText(), Line: n.Line, Server: err.Error(),
+			Found: strconv.Quote(n.Text), Want: "a quantity such as 1, 500m or 16Gi",
+		})
 		return
 	}
 	v.Set(reflect.ValueOf(q))
@@ -251,8 +253,10 @@ func (d *decoder) quantity(n *manifest.Node, v reflect.Value) {
 func (d *decoder) custom(n *manifest.Node, v reflect.Value) {
 	err := v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(n.JSON())
 	if err != nil {
-		d.problems = append(d.problems, problem{Path: d.pathText(), Line: n.Line, Server: err.Error(),
-			Found: found(n), Want: "a " + v.Type().Name()})
+		d.problems = append(d.problems, problem{
+			Path: d.pathText(), Line: n.Line, Server: err.Error(),
+			Found: found(n), Want: "a " + v.Type().Name(),
+		})
 	}
 }
 

@@ -26,17 +26,21 @@ func TestAdmissionMatrix(t *testing.T) {
 		"row 6: one GPU in thousandths": {gpus("nvidia.com/gpu: 1000m"), nil, model.Resources{"nvidia.com/gpu": 1}, []string{added}},
 		"row 2: a request without a limit": {
 			"  containers:\n  - {name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}}}\n",
-			[]string{missing}, model.Resources{"nvidia.com/gpu": 1}, []string{added},
+			[]string{missing},
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{added},
 		},
 		"row 3: a request below the limit": {
 			"  containers:\n  - {name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 2}}}\n",
 			[]string{`spec.containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2`},
-			model.Resources{"nvidia.com/gpu": 1}, []string{added},
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{added},
 		},
 		"row 4: a request above the limit": {
 			"  containers:\n  - {name: c, image: i, resources: {requests: {nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 1}}}\n",
 			[]string{`spec.containers[0].resources.requests: Invalid value: "2": must be equal to nvidia.com/gpu limit of 1`},
-			model.Resources{"nvidia.com/gpu": 2}, []string{added},
+			model.Resources{"nvidia.com/gpu": 2},
+			[]string{added},
 		},
 		"row 5: half a GPU": {
 			gpus("nvidia.com/gpu: 0.5"), []string{
@@ -55,37 +59,51 @@ func TestAdmissionMatrix(t *testing.T) {
 		"row 28: a gibi of GPUs":        {gpus("nvidia.com/gpu: 1Gi"), nil, model.Resources{"nvidia.com/gpu": 1 << 30}, []string{added}},
 		"row 9: only the init container asks": {
 			"  initContainers:\n  - {name: a, image: i, resources: {limits: {nvidia.com/gpu: 1}}}\n  containers:\n  - {name: c, image: i}\n",
-			nil, model.Resources{"nvidia.com/gpu": 1}, []string{added},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{added},
 		},
 		"row 10: two resources in two containers": {
 			"  initContainers:\n  - {name: a, image: i, resources: {limits: {nvidia.com/gpu: 1}}}\n  containers:\n  - {name: c, image: i, resources: {limits: {nvidia.com/mig-1g.5gb: 1}}}\n",
-			nil, model.Resources{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1},
 			[]string{added, "nvidia.com/mig-1g.5gb Exists NoSchedule assumed"},
 		},
 		"row 11: the toleration is there": {
 			gpus("nvidia.com/gpu: 1") + "  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]\n",
-			nil, model.Resources{"nvidia.com/gpu": 1}, []string{"nvidia.com/gpu Exists NoSchedule"},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{"nvidia.com/gpu Exists NoSchedule"},
 		},
 		"row 12: the toleration has no effect": {
 			gpus("nvidia.com/gpu: 1") + "  tolerations: [{key: nvidia.com/gpu, operator: Exists}]\n",
-			nil, model.Resources{"nvidia.com/gpu": 1}, []string{"nvidia.com/gpu Exists", added},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{"nvidia.com/gpu Exists", added},
 		},
 		"row 13: the toleration has a value": {
 			gpus("nvidia.com/gpu: 1") + "  tolerations: [{key: nvidia.com/gpu, operator: Equal, value: \"true\", effect: NoSchedule}]\n",
-			nil, model.Resources{"nvidia.com/gpu": 1}, []string{"nvidia.com/gpu Equal true NoSchedule", added},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{"nvidia.com/gpu Equal true NoSchedule", added},
 		},
 		"row 15: the toleration is for another effect": {
 			gpus("nvidia.com/gpu: 1") + "  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoExecute}]\n",
-			nil, model.Resources{"nvidia.com/gpu": 1}, []string{"nvidia.com/gpu Exists NoExecute", added},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{"nvidia.com/gpu Exists NoExecute", added},
 		},
 		"row 14: the plugin drops the seconds of its own toleration": {
 			gpus("nvidia.com/gpu: 1") + "  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule, tolerationSeconds: 30}]\n",
-			nil, model.Resources{"nvidia.com/gpu": 1}, []string{"nvidia.com/gpu Exists NoSchedule"},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1},
+			[]string{"nvidia.com/gpu Exists NoSchedule"},
 		},
 		"row 25: seconds on NoSchedule": {
 			"  containers: [{name: c, image: i}]\n  tolerations: [{key: x, operator: Exists, effect: NoSchedule, tolerationSeconds: 30}]\n",
 			[]string{"spec.tolerations[0].effect: Invalid value: \"NoSchedule\": effect must be 'NoExecute' when `tolerationSeconds` is set"},
-			nil, []string{"x Exists NoSchedule"},
+			nil,
+			[]string{"x Exists NoSchedule"},
 		},
 		"row 16: a GPU at pod level": {
 			"  resources: {limits: {nvidia.com/gpu: 1}}\n  containers: [{name: c, image: i}]\n",
@@ -94,7 +112,9 @@ func TestAdmissionMatrix(t *testing.T) {
 		},
 		"row 17: pod-level cpu beside a container's GPU": {
 			"  resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 2, memory: 1Gi}}\n" + gpus("nvidia.com/gpu: 1"),
-			nil, model.Resources{"nvidia.com/gpu": 1, "cpu": 1000, "memory": 1 << 30}, []string{added},
+			nil,
+			model.Resources{"nvidia.com/gpu": 1, "cpu": 1000, "memory": 1 << 30},
+			[]string{added},
 		},
 		"row 18: no domain": {
 			gpus("gpu: 1"), []string{
@@ -107,7 +127,8 @@ func TestAdmissionMatrix(t *testing.T) {
 		"row 19: Kubernetes' own domain is not extended": {gpus("gpu.kubernetes.io/x: 1"), nil, model.Resources{"gpu.kubernetes.io/x": 1}, nil},
 		"row 26: nor is that of device classes": {
 			gpus("deviceclass.resource.kubernetes.io/gpu.nvidia.com: 1"), nil,
-			model.Resources{"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}, nil,
+			model.Resources{"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1},
+			nil,
 		},
 		"row 20: a quota key": {
 			gpus("requests.nvidia.com/gpu: 1"), []string{
@@ -116,11 +137,13 @@ func TestAdmissionMatrix(t *testing.T) {
 			}, model.Resources{"requests.nvidia.com/gpu": 1}, nil,
 		},
 		"row 21: a time slice": {
-			gpus("nvidia.com/gpu.shared: 1"), nil, model.Resources{"nvidia.com/gpu.shared": 1},
+			gpus("nvidia.com/gpu.shared: 1"), nil,
+			model.Resources{"nvidia.com/gpu.shared": 1},
 			[]string{"nvidia.com/gpu.shared Exists NoSchedule assumed"},
 		},
 		"row 22: GPU memory of ACK": {
-			gpus("aliyun.com/gpu-mem: 3"), nil, model.Resources{"aliyun.com/gpu-mem": 3},
+			gpus("aliyun.com/gpu-mem: 3"), nil,
+			model.Resources{"aliyun.com/gpu-mem": 3},
 			[]string{"aliyun.com/gpu-mem Exists NoSchedule assumed"},
 		},
 		"row 24: an ephemeral container at creation": {
@@ -128,7 +151,8 @@ func TestAdmissionMatrix(t *testing.T) {
 			[]string{
 				"spec.ephemeralContainers[0].resources: Forbidden: cannot be set for an Ephemeral Container",
 				"spec.ephemeralContainers: Forbidden: cannot be set on create",
-			}, nil, nil,
+			},
+			nil, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,9 +43,11 @@ func TestShapeTable(t *testing.T) {
 		{"ShapeTable lab/t[0]", "t-0-0", whole, nil, nil, 9},
 		{"ShapeTable lab/t[0]", "t-0-1", whole, nil, nil, 9},
 		{
-			"ShapeTable lab/t/half", "half-0", model.Resources{"cpu": 4000, "memory": 8 << 30, "pods": 1},
+			"ShapeTable lab/t/half", "half-0",
+			model.Resources{"cpu": 4000, "memory": 8 << 30, "pods": 1},
 			[]model.DeviceShare{{Resource: "nvidia.com/gpu", Count: 1, PerDevice: model.Resources{model.ShareMilli: 460}}},
-			[]model.Term{{{Key: "gpu/model", Operator: model.In, Values: []string{"t4", "a10g"}, Line: got[2].NodeAffinity[0][0].Line}}}, 10,
+			[]model.Term{{{Key: "gpu/model", Operator: model.In, Values: []string{"t4", "a10g"}, Line: got[2].NodeAffinity[0][0].Line}}},
+			10,
 		},
 		{"ShapeTable lab/t[2]", "t-2-0", model.Resources{"cpu": 1000, "memory": 1 << 30, "pods": 1}, nil, nil, 11},
 	}
