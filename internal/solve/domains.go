@@ -75,10 +75,22 @@ func (a *attempt) split() []item {
 		}
 	}
 	slices.SortStableFunc(tied, func(x, y int) int {
-		return cmp.Or(cmp.Compare(len(a.topo.rules[x]), len(a.topo.rules[y])),
+		return cmp.Or(cmp.Compare(len(a.topo.rules[x]), len(a.topo.rules[y])), cmp.Compare(sp.follows(x), sp.follows(y)),
 			cmp.Compare(a.g.shapes[y].spec.Priority, a.g.shapes[x].spec.Priority))
 	})
 	return sp.divide(items, tied)
+}
+
+// follows counts the spreads of a shape over other pods than its own: it goes
+// where those are fewest, so they come first.
+func (sp *splitter) follows(s int) int {
+	n := 0
+	for _, r := range sp.a.topo.rules[s] {
+		if r.relation == spread && !r.self {
+			n++
+		}
+	}
+	return n
 }
 
 // keys lists the topology keys, hosts apart, that a shape's place is counted by.

@@ -33,7 +33,7 @@ func (p *packer) exact(which, counts []int, under float64) (nodes []filling, cos
 	if !ok {
 		return nil, 0, false
 	}
-	p.a.steps += int64(states) * int64(len(patterns)) / 4
+	p.a.steps += int64(states) * int64(len(patterns)) * int64(2+len(which)) / 8
 	t := newTable(counts, states)
 	t.run(p, patterns)
 	if math.IsInf(t.best[states-1], 1) {
@@ -60,6 +60,7 @@ func (p *packer) patterns(which, counts []int, under float64) ([]pattern, bool) 
 		}
 		out = append(out, e.out...)
 	}
+	p.a.steps += int64(len(out) * len(out) / 8)
 	out = p.best(out)
 	return out, len(out) <= maxPatterns
 }
@@ -104,6 +105,7 @@ const maxVisits = 20000
 // walk chooses how many of the item at position i go in; false when there are
 // too many ways.
 func (e *enumerator) walk(i int, free []int64) bool {
+	e.p.a.steps += int64(2 + len(free))
 	if e.visits++; e.visits > maxVisits {
 		return false
 	}

@@ -2,6 +2,7 @@ package solve
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -46,6 +47,7 @@ func (m *master) start(p plan.Plan, worth []float64) {
 		}
 	}
 	count := make([]float64, len(m.items))
+	seen := map[string]bool{}
 	for i := range p.Launches {
 		clear(count)
 		for _, pod := range p.Launches[i].Pods {
@@ -57,7 +59,10 @@ func (m *master) start(p plan.Plan, worth []float64) {
 				col.Entries = append(col.Entries, lp.Entry{Row: k, Value: n})
 			}
 		}
-		m.lp.Add(col)
+		if key := fmt.Sprint(col.Cost, col.Entries); !seen[key] {
+			seen[key] = true
+			m.lp.Add(col)
+		}
 	}
 	m.price(first)
 }
