@@ -62,13 +62,14 @@ func (d *direct) flowMap(depth int) *manifest.Node {
 
 // flowKey reads a key with its colon, and goes to its value.
 func (d *direct) flowKey() (k key) {
+	from := d.at
 	if c := d.char(d.at); c == '"' || c == '\'' {
 		k.kind, k.text = manifest.String, d.quoted(-1)
 		k.name = k.text
 	} else if k.text = d.flowText(); !d.odd {
 		k.name, k.kind = plainKey(k.text)
 	}
-	if d.char(d.at) != ':' || d.char(d.at+1) != ' ' {
+	if d.at-from >= longestKey || d.char(d.at) != ':' || d.char(d.at+1) != ' ' {
 		d.odd = true
 	}
 	d.at++

@@ -38,7 +38,7 @@ func (d *direct) key() (k key, ok bool) {
 	if c := d.char(from); c == '"' || c == '\'' {
 		k.kind, k.text = manifest.String, d.quoted(-1)
 		k.name = k.text
-		ok = !d.odd && d.char(d.at) == ':' && d.blank(d.at+1)
+		ok = !d.odd && d.at-from < longestKey && d.char(d.at) == ':' && d.blank(d.at+1)
 		d.at++
 		return k, ok
 	}
