@@ -78,6 +78,7 @@ type yard struct {
 // node that exists, once and for nothing.
 type bay struct {
 	price float64
+	once  bool  // a node that exists
 	items []int // that fit, by position in bin
 	order []int // positions, those that take the most of devices first
 	bin   *knapsack.Bin
@@ -118,7 +119,7 @@ func (y *yard) addOffer(o *offer) {
 	if k.shared {
 		devices = k.adv.Devices
 	}
-	y.add(o.price, o.alloc, devices, o.fits.has)
+	y.add(bay{price: o.price}, o.alloc, devices, o.fits.has)
 }
 
 func (y *yard) addNode(n int) {
@@ -127,13 +128,12 @@ func (y *yard) addNode(n int) {
 	if b.rack != nil {
 		devices = y.a.m.snap.Nodes[n].Devices
 	}
-	y.add(0, b.free, devices, func(i int) bool {
+	y.add(bay{once: true}, b.free, devices, func(i int) bool {
 		return y.a.mayUse(&y.items[i], n, 0, true)
 	})
 }
 
-func (y *yard) add(price float64, free []int64, devices []model.Device, admits func(item int) bool) {
-	b := bay{price: price}
+func (y *yard) add(b bay, free []int64, devices []model.Device, admits func(item int) bool) {
 	var vecs [][]int64
 	var specs []*model.PodSpec
 	var most []int
@@ -199,7 +199,7 @@ func (y *yard) master(ceiling float64) *master {
 	}
 	once := make([]int, len(y.bays)) // the row that lets a node be filled once
 	for b := range y.bays {
-		if y.bays[b].price == 0 {
+		if y.bays[b].once {
 			once[b] = len(rows)
 			rows = append(rows, lp.Row{Sense: lp.AtMost, RHS: 1})
 		}

@@ -63,6 +63,21 @@ pod a x8 cpu=1 memory=1Gi
 	}
 }
 
+func TestNothingIsProvenWhereNodesAreFree(t *testing.T) {
+	s := parse(t, `
+zones a
+type free cpu=1 memory=4Gi pods=20 od=0
+type paid cpu=8 memory=32Gi pods=20 od=1
+pool any
+pod a x3 cpu=1 memory=1Gi
+pod b cpu=4 memory=1Gi
+`)
+	p, byWorth, byWholes := proven(s, 0)
+	if byWorth > p.Cost+1e-9 || byWholes > p.Cost+1e-9 || p.Cost > 1+1e-9 {
+		t.Errorf("cost %g, proven %g and %g", p.Cost, byWorth, byWholes)
+	}
+}
+
 func BenchmarkBound(b *testing.B) {
 	s := fleet(b, 10000, 300)
 	for _, steps := range []int64{0, 1_000_000, 4_000_000, 16_000_000} {

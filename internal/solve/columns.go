@@ -20,7 +20,7 @@ const (
 	maxRows = 600
 	// fewPods are covered well enough by improve alone.
 	fewPods = 40
-	// rounding tries: the part of a node from which on it is taken whole.
+	// wholeFrom is the part of a column from which on it counts as whole.
 	wholeFrom = 0.999
 )
 
@@ -44,13 +44,13 @@ func (c *columns) key(f *filling) columnKey {
 	return columnKey{f.kind, f.cells, sum}
 }
 
-// add keeps a filling unless it is there already, and reports whether it did.
-func (c *columns) add(f filling) bool {
+// add keeps a filling unless it is there already.
+func (c *columns) add(f filling) {
 	f.copies = 1
 	k := c.key(&f)
 	for _, i := range c.from[k] {
 		if slices.Equal(c.all[i].takes, f.takes) {
-			return false
+			return
 		}
 	}
 	if c.from == nil {
@@ -58,7 +58,6 @@ func (c *columns) add(f filling) bool {
 	}
 	c.from[k] = append(c.from[k], len(c.all))
 	c.all = append(c.all, f)
-	return true
 }
 
 // choose improves a cover through the master. counts are what there is to cover.
@@ -98,7 +97,7 @@ func (p *packer) choose(best cover, counts []int) cover {
 // roundEvery is after how many rounds of columns a whole cover is made.
 const roundEvery = 8
 
-// rows are the items to cover and the limits of pools to keep.
+// rows are the items to cover; limits of pools are kept when columns are rounded.
 func (p *packer) rows(counts []int) (rows []lp.Row, index []int) {
 	index = make([]int, len(counts))
 	for i, n := range counts {
@@ -223,7 +222,7 @@ func (m *choosing) learnRelaxed(ceiling float64) {
 		if k := &p.a.m.kinds[of.kind]; k.shared {
 			devices = k.adv.Devices
 		}
-		y.add(of.price, of.alloc, devices, func(i int) bool { return of.fits.has(item[i]) })
+		y.add(bay{price: of.price}, of.alloc, devices, func(i int) bool { return of.fits.has(item[i]) })
 	}
 	relaxed := y.master(ceiling)
 	round := 0

@@ -18,10 +18,12 @@
 //	offers      kinds at a price, without those that another beats
 //	fill        the oracle: one node of an offer, filled
 //	rounds      cover all pods with filled nodes, learn prices, again
+//	columns     of all nodes filled so far, which to take: the restricted master
 //	exact       the cheapest cover of a few pods, by dynamic programming
 //	improve     take some nodes apart and cover their pods better
 //	limits      what a pool may still launch
 //	scarce      covering where limits bind
+//	bound       a price that no plan can go below: yard and master hold the program
 //	finish      what was found, as a plan
 //	refuse      why a shape goes nowhere: on pools, with labels; on nodes
 //	remedy      which single change would help, each tried on changed copies

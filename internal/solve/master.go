@@ -134,12 +134,12 @@ func (m *master) price(worth []float64) (added int) {
 			value[k] = worth[i]
 		}
 		m.steps += int64(len(value))
-		if bay.price > 0 && bay.bin.AtMost(value) <= bay.price {
+		if !bay.once && bay.bin.AtMost(value) <= bay.price {
 			continue
 		}
 		r := bay.bin.Relax(value)
 		m.steps += int64(len(value)) * 4
-		if bay.price == 0 {
+		if bay.once {
 			free += r.Bound
 		} else if part := bay.price / r.Bound; part < 1 {
 			for _, i := range bay.items {
@@ -184,7 +184,7 @@ func (m *master) add(b int, count []float64) {
 			col.Entries = append(col.Entries, lp.Entry{Row: bay.items[k], Value: x})
 		}
 	}
-	if bay.price == 0 {
+	if bay.once {
 		col.Entries = append(col.Entries, lp.Entry{Row: m.once[b], Value: 1})
 	}
 	m.lp.Add(col)

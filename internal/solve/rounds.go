@@ -13,8 +13,9 @@ type cover struct {
 }
 
 const (
-	maxRounds = 12
-	learning  = 0.35 // how much of a round's prices the next one takes over
+	maxRounds  = 12
+	longRounds = 40   // with a budget that columns are sought for
+	learning   = 0.35 // how much of a round's prices the next one takes over
 )
 
 // rounds covers the items with nodes again and again, each time with the
@@ -22,8 +23,8 @@ const (
 func (p *packer) rounds(counts []int) cover {
 	var best cover
 	rounds := maxRounds
-	if p.a.budget > 2_000_000 {
-		rounds = 40
+	if p.a.budget > relaxBudget {
+		rounds = longRounds
 	}
 	for r := range rounds {
 		p.reorder(weighing(r)%weighings, counts)

@@ -149,7 +149,7 @@ func (y *yard) whole() float64 {
 
 // standing reports whether a node that exists could take some of the items.
 func (y *yard) standing() bool {
-	return slices.ContainsFunc(y.bays, func(b bay) bool { return b.price == 0 })
+	return slices.ContainsFunc(y.bays, func(b bay) bool { return b.once })
 }
 
 // maxUnits bounds the table of units.
@@ -174,7 +174,7 @@ func (y *yard) units(d int) float64 {
 			value[k] = float64(y.items[i].vec[d])
 		}
 		holds := int64(math.Floor(bay.bin.Relax(value).Bound + 1e-6))
-		if bay.price == 0 {
+		if bay.once {
 			need -= holds
 		} else if holds > 0 {
 			nodes = append(nodes, node{bay.price, holds})
