@@ -1,6 +1,7 @@
 # Kerf needs Go, gcc, make and git. The toolchain below is fetched by Go itself.
 export GOTOOLCHAIN := go1.27.3
 export CGO_ENABLED := 0
+export GOFLAGS := -trimpath
 
 GO    ?= go
 DATA  ?= ../shared/data
@@ -13,11 +14,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: bin/kerf ## build bin/kerf, and bin/kerf-compare with Karpenter's scheduler in it
-	$(GO) build -trimpath -o bin/kerf-compare ./cmd/kerf-compare
+	$(GO) build -o bin/kerf-compare ./cmd/kerf-compare
 
 .PHONY: bin/kerf
 bin/kerf:
-	$(GO) build -trimpath -o bin/kerf ./cmd/kerf
+	$(GO) build -o bin/kerf ./cmd/kerf
 
 test: ## run every test
 	$(GO) test ./...

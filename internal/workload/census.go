@@ -58,6 +58,7 @@ var podFields = map[string]fate{
 	"overhead":                      {modelled, ""},
 	"topologySpreadConstraints":     {modelled, ""},
 	"setHostnameAsFQDN":             {irrelevant, "names inside the pod"},
+	"evictionResponders":            {irrelevant, "who else acts on an eviction (1.37)"},
 	"os":                            {modelled, "the kubelet refuses a pod of another system"},
 	"hostUsers":                     {irrelevant, "users inside the pod"},
 	"schedulingGates":               {modelled, ""},
