@@ -1,6 +1,8 @@
 # Kerf needs Go, gcc, make and git. The toolchain below is fetched by Go itself.
 export GOTOOLCHAIN := go1.27.3
 export CGO_ENABLED := 0
+# go-nvml calls functions that NVIDIA's header calls deprecated.
+export CGO_CFLAGS := -g -O2 -Wno-deprecated-declarations
 export GOFLAGS := -trimpath
 
 GO    ?= go
@@ -8,20 +10,25 @@ DATA  ?= ../shared/data
 TOOLS := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build test verify update demo bench fuzz
+.PHONY: help build test verify update demo gpu lab e2e bench fuzz
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: bin/kerf ## build bin/kerf, and bin/kerf-compare with Karpenter's scheduler in it
+build: bin/kerf bin/kerf-node ## build bin/kerf, bin/kerf-node, and bin/kerf-compare with Karpenter's scheduler in it
 	$(GO) build -o bin/kerf-compare ./cmd/kerf-compare
 
-.PHONY: bin/kerf
+.PHONY: bin/kerf bin/kerf-node
 bin/kerf:
 	$(GO) build -o bin/kerf ./cmd/kerf
 
+# The node agent loads NVIDIA's library, which takes cgo; symbols would be half of it.
+bin/kerf-node:
+	CGO_ENABLED=1 $(GO) build -ldflags=-s -o bin/kerf-node ./cmd/kerf-node
+
 test: ## run every test
 	$(GO) test ./...
+	CGO_ENABLED=1 $(GO) test ./internal/nvml/driver
 
 verify: ## formatting, vet, staticcheck, tidy modules, generated files up to date
 	@test -z "$$($(TOOLS) gofumpt -l . | tee /dev/stderr)" || { echo "run: make update"; exit 1; }
@@ -36,12 +43,22 @@ update: ## format the code and rebuild the embedded books and golden files
 	$(TOOLS) gofumpt -w .
 	$(GO) mod tidy
 	@if test -d $(DATA); then cd tools && $(GO) run ./books -data $(abspath $(DATA)); fi
-	$(GO) test ./internal/solve ./internal/render ./cmd/kerf -update
+	$(GO) test ./internal/solve ./internal/render ./internal/health ./cmd/kerf ./cmd/kerf-node -update
 
 demo: bin/kerf ## plan the examples and a fleet of 8,152 pods; ends with a picture
 	@sh examples/demo.sh bin/kerf out
 
-bench: ## Go benchmarks, then Kerf and Karpenter on the same workloads: bench/RESULTS.md
+gpu: bin/kerf-node ## check the node agent on this machine's GPUs: inventory, serving, Allocate, CDI, health
+	@sh examples/gpu.sh bin/kerf-node out/gpu
+
+lab: ## a real control plane until Ctrl-C; the first build is long: LABFLAGS="--dir DIR" keeps its objects
+	@program=$$(sh lab/build.sh) && exec "$$program" $(LABFLAGS)
+
+# One set of flags, here and in lab/build.sh: others compile all of Kubernetes again.
+e2e: ## the end-to-end tests, on a control plane of their own
+	cd lab && GOFLAGS=-trimpath $(GO) test -vet=off $(if $(KUBEBUILDER_ASSETS),-tags=prebuilt) ./...
+
+bench: bin/kerf ## Go benchmarks, then Kerf and Karpenter on the same workloads: bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/catalog ./internal/constraint ./internal/lp ./internal/solve ./internal/plan ./internal/source ./internal/intake
 	$(GO) run ./bench
 

@@ -10,6 +10,13 @@ type Config struct {
 	Flags       Flags
 	TimeSlicing *Replicated // nil = not configured
 	MPS         *Replicated // nil = not configured; wins over TimeSlicing
+	IMEX        IMEX
+}
+
+// IMEX is the imex section: which IMEX channels every container gets.
+type IMEX struct {
+	ChannelIDs []int // none, or the one channel 0
+	Required   bool  // a node without the channel is an error
 }
 
 // Flags are the fields under flags that change what a node advertises. Flags
@@ -64,4 +71,10 @@ type Problem struct {
 	Text    string // what was found and what was expected
 	Fix     string // the next step, or ""
 	Warning bool   // the plugin accepts it, though not with the meaning that it seems to have
+	// Upstream marks what only NVIDIA's own plugin objects to or drops; Kerf's
+	// node agent does what is written.
+	Upstream bool
+	// Strict marks a Warning about something said twice, which Kerf's node agent
+	// refuses unless it was told to be lenient.
+	Strict bool
 }

@@ -29,7 +29,7 @@ func Decode(n *manifest.Node) (Config, []Problem) {
 	var c Config
 	c.Flags = d.flags(root.Get("flags"))
 	d.patterns(root.Get("resources"))
-	d.imex(root.Get("imex"))
+	c.IMEX = d.imex(root.Get("imex"))
 	if sharing := root.Get("sharing"); d.isMap(sharing, "sharing") {
 		c.TimeSlicing = d.timeSlicing(sharing)
 		c.MPS = d.section(sharing.Get("mps"), "sharing.mps", true)
@@ -55,8 +55,11 @@ func (d *decoder) fail(n *manifest.Node, field, fix, format string, args ...any)
 // warn reports what the plugin accepts with another meaning than it seems to have.
 func (d *decoder) warn(n *manifest.Node, field, fix, format string, args ...any) {
 	d.fail(n, field, fix, format, args...)
-	d.problems[len(d.problems)-1].Warning = true
+	d.last().Warning = true
 }
+
+// last is the problem that was reported last.
+func (d *decoder) last() *Problem { return &d.problems[len(d.problems)-1] }
 
 // wrongKind reports a value of the wrong type.
 func (d *decoder) wrongKind(n *manifest.Node, field, want string) {
@@ -97,7 +100,7 @@ func (d *decoder) boolean(n *manifest.Node, field string, otherwise bool) bool {
 func (d *decoder) repeated(n *manifest.Node) {
 	for _, dup := range n.Duplicates() {
 		d.problems = append(d.problems, Problem{
-			Line: dup.Second, Field: dup.Path, Warning: true,
+			Line: dup.Second, Field: dup.Path, Warning: true, Strict: true,
 			Text: fmt.Sprintf("%s is given twice, on lines %d and %d; the second one counts", dup.Path, dup.First, dup.Second),
 			Fix:  fmt.Sprintf("remove line %d or line %d", dup.First, dup.Second),
 		})

@@ -197,22 +197,26 @@ func (d *decoder) pattern(n *manifest.Node, at string) {
 	d.resourceName(n.Get("name"), n, at+".name")
 }
 
-func (d *decoder) imex(n *manifest.Node) {
+func (d *decoder) imex(n *manifest.Node) IMEX {
+	var out IMEX
 	if !d.isMap(n, "imex") {
-		return
+		return out
 	}
-	d.boolean(n.Get("required"), "imex.required", false)
+	out.Required = d.boolean(n.Get("required"), "imex.required", false)
 	ids := n.Get("channelIDs")
 	if ids == nil || ids.Kind == manifest.Null {
-		return
+		return out
 	}
 	ok := ids.Kind == manifest.List && len(ids.Items) <= 1
 	if ok && len(ids.Items) == 1 {
 		ok = ids.Items[0].Kind == manifest.Number && ids.Items[0].Text == "0"
+		out.ChannelIDs = []int{0}
 	}
 	if !ok {
 		d.fail(ids, "imex.channelIDs", "write [] or [0]", "channelIDs can be [] or [0] only, found %s", show(ids))
+		out.ChannelIDs = nil
 	}
+	return out
 }
 
 // orParent returns n, or where it would stand when it is absent.

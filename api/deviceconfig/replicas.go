@@ -87,6 +87,7 @@ func (d *decoder) rename(n *manifest.Node, at, name string, byDefault bool) stri
 	}
 	if to != fallback {
 		d.warn(field, at, "", "device plugin v0.20.0 drops rename; only Kerf's node agent honours it")
+		d.last().Upstream = true
 	}
 	return to
 }
@@ -115,6 +116,7 @@ func (d *decoder) replicas(n, parent *manifest.Node, at string) (int64, bool) {
 	switch {
 	case v < 2:
 		d.fail(n, at, "ask for 2 or more, or remove the entry to share nothing", "%d replicas: the plugin refuses fewer than 2", v)
+		d.last().Upstream = v == 1 // not shared, for Kerf's node agent
 		return 0, false
 	case v > maxReplicas:
 		d.fail(n, at, "ask for fewer", "%d replicas: the kubelet takes a list of about %d devices at most", v, maxReplicas)
@@ -148,6 +150,7 @@ func (d *decoder) devices(n *manifest.Node, at string) Devices {
 	}
 	if !out.All() {
 		d.warn(n, at, "", "device plugin v0.20.0 drops devices and shares every GPU; only Kerf's node agent honours it")
+		d.last().Upstream = true
 	}
 	return out
 }
@@ -187,6 +190,7 @@ func (d *decoder) unionOf(n *manifest.Node, at string, before []Resource, r Reso
 			continue
 		}
 		d.warn(n, at, "remove one of the entries", "%s is listed twice; the larger number of replicas counts, %d", r.Name, max(b.Replicas, r.Replicas))
+		d.last().Strict = true
 		return
 	}
 }

@@ -248,6 +248,19 @@ type Document struct {
 	Namespace  string
 	Name       string
 	Root       *Node
+	// Again reads the document once more where Root is only its head (kind,
+	// metadata, and the phase of its status), since a cluster's worth of trees is
+	// too much to hold; nil where Root is all.
+	Again func() *Node
+}
+
+// Tree returns the whole document, which may take reading it: whoever needs it
+// for long keeps it.
+func (d Document) Tree() *Node {
+	if d.Again != nil {
+		return d.Again()
+	}
+	return d.Root
 }
 
 // Kinds of documents that are not Kubernetes objects.

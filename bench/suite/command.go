@@ -30,6 +30,11 @@ func Main(args []string, out, progress io.Writer) int {
 	if strings.Contains(smallFleets, o.Only) {
 		r.Small, failed = small(progress)
 	}
+	if o.Only == "" || strings.Contains(o.Only, "kerf plan") {
+		var err error
+		r.Processes, err = processes(progress)
+		failed = errors.Join(failed, err)
+	}
 	fmt.Fprint(out, r.Text())
 	if o.Only == "" && o.Steps == 0 {
 		failed = errors.Join(failed, r.save())

@@ -109,6 +109,9 @@ func (r Report) judged() (met int, missed []string) {
 		rows[row.Name] = row
 		most = max(most, row.Kerf.MiB)
 		count(len(row.Wrong) == 0, row.Name, "a plan that breaks no rule", fmt.Sprintf("one that breaks %d", len(row.Wrong)))
+		if j := row.Judged; j.known() {
+			count(j.reaches(row.Kerf.Bound), row.Name, "a bound of at least glpsol's for the assignment program, "+dollars(j.Assignment), dollars(row.Kerf.Bound))
+		}
 	}
 	for _, g := range goals {
 		if row, ok := rows[g.workload]; ok && (row.Rival.known() || !strings.Contains(g.wants, "Karpenter")) {
@@ -118,6 +121,11 @@ func (r Report) judged() (met int, missed []string) {
 	}
 	if len(rows) > 0 {
 		count(most <= memory, "all workloads", fmt.Sprintf("at most %d MiB", memory), figure(most))
+	}
+	for _, p := range r.Processes {
+		if p.MiB > 0 {
+			count(p.MiB <= memory, "kerf plan, "+p.About, fmt.Sprintf("at most %d MiB", memory), figure(p.MiB))
+		}
 	}
 	if s := r.Small; s.Instances > 0 {
 		count(100*s.Optimal >= 95*s.Instances, smallFleets, "95 % at the optimum", fmt.Sprintf("%d of %d", s.Optimal, s.Instances))

@@ -3,8 +3,10 @@ package suite
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,9 +16,10 @@ import (
 
 // A Report is what a run of the benchmark shows.
 type Report struct {
-	Rows    []Row
-	Small   Small
-	Machine Machine
+	Rows      []Row
+	Small     Small
+	Processes []Process
+	Machine   Machine
 }
 
 // A Machine is where and when the benchmark ran.
@@ -126,12 +129,78 @@ func (r Report) Text() string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	short := []string{"workload", "pods", "nodes", "$/h", "CPU ms", "wall ms", "MiB", "bound", "gap", "proof s", "K nodes", "K $/h", "K CPU s", "K wall s", "$/h ratio", "CPU ratio", "one each"}
-	fmt.Fprintln(w, strings.Join(short, "\t")+"\t")
+	if len(r.Rows) > 0 {
+		fmt.Fprintln(w, strings.Join(short, "\t")+"\t")
+	}
 	for _, row := range r.Rows {
 		fmt.Fprintln(w, strings.Join(row.cells(), "\t")+"\t")
 	}
 	w.Flush()
-	return b.String() + "\n" + r.notes() + "\n" + r.verdict()
+	b.WriteString("\n" + r.notes() + "\n")
+	if proof := r.proof(); len(proof) > 0 {
+		fmt.Fprintln(w, strings.Join([]string{"bound of", "Kerf", "assignment, glpsol", "to it", "patterns", "configuration, glpsol", "to it", "glpsol s"}, "\t")+"\t")
+		for _, cells := range proof {
+			fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
+		}
+		w.Flush()
+		b.WriteString("\n" + r.agreement() + "\n\n")
+	}
+	for _, p := range r.Processes {
+		fmt.Fprintf(&b, "kerf plan, %s: %s\n", p.About, p)
+	}
+	return b.String() + "\n" + r.verdict()
+}
+
+// proof are the bounds that were judged, a row each.
+func (r Report) proof() [][]string {
+	var out [][]string
+	for _, row := range r.Rows {
+		if j := row.Judged; j.known() {
+			bound := row.Kerf.Bound
+			out = append(out, []string{
+				row.Name, dollars(bound), dollars(j.Assignment), off(bound, j.Assignment), fmt.Sprint(j.Nodes), dollars(j.Patterns), off(bound, j.Patterns), figure(j.Took.Seconds()),
+			})
+		}
+	}
+	return out
+}
+
+// off is how far a bound is from a figure of glpsol's, in percent.
+func off(bound, optimum float64) string {
+	if math.Abs(bound/optimum-1) <= agreement {
+		return "equal"
+	}
+	return fmt.Sprintf("%+.3f %%", 100*(bound/optimum-1))
+}
+
+// agreement says in a sentence or two what another solver makes of the bounds,
+// and why it was not asked where it was not.
+func (r Report) agreement() string {
+	all, reach, wrong := 0, 0, 0
+	var absent []string
+	for _, row := range r.Rows {
+		if why := row.Judged.Absent; why != "" && !slices.Contains(absent, why) {
+			absent = append(absent, why)
+		}
+		if !row.Judged.known() {
+			continue
+		}
+		all++
+		if row.Judged.reaches(row.Kerf.Bound) {
+			reach++
+		}
+		if row.Judged.against(row.Kerf.Bound) != nil {
+			wrong++
+		}
+	}
+	var said []string
+	if all > 0 {
+		said = append(said, fmt.Sprintf("Of %d bounds %d are as high as glpsol's optimum of the assignment program, and %d are above that of the configuration program, which none may be.", all, reach, wrong))
+	}
+	if len(absent) > 0 {
+		said = append(said, "Not judged: "+strings.Join(absent, "; ")+".")
+	}
+	return strings.Join(said, " ")
 }
 
 // notes are what stands below the table.
@@ -187,6 +256,53 @@ func (r Report) Markdown() string {
 	for line := range strings.Lines(r.notes()) {
 		fmt.Fprintf(&b, "\n%s", strings.Replace(line, "* ", `\* `, 1))
 	}
+	b.WriteString(r.bounds())
+	b.WriteString(r.memory())
 	fmt.Fprintf(&b, "\n## Goals\n\n%s", strings.Replace(r.verdict(), "\n- ", "\n\n- ", 1))
+	return b.String()
+}
+
+const judges = `
+## The bounds, by another solver
+
+GLPK's ` + "`glpsol`" + ` solves two linear programs for each workload, which the benchmark writes from the pods, the types and plans that ` + "`plan.Check`" + ` has passed, without
+any of the code that makes the bound. The assignment program hands pods out to types of node in fractions, with the cuts of dual feasible functions: a
+bound below its optimum has been left short. The configuration program takes the nodes of two of Kerf's plans in fractions: a bound above its optimum is wrong.
+
+`
+
+// bounds is the section about what another solver makes of the bounds.
+func (r Report) bounds() string {
+	proof, says := r.proof(), r.agreement()
+	if says == "" {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(judges)
+	if len(proof) > 0 {
+		b.WriteString("| workload | bound $/h | assignment $/h | bound to it | different nodes | configuration $/h | bound to it | glpsol s |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
+		for _, cells := range proof {
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString(says + "\n")
+	return b.String()
+}
+
+// memory is the section about whole runs of kerf plan.
+func (r Report) memory() string {
+	if len(r.Processes) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n## The process `kerf plan`, from files to the table\n\nAll types of us-east-1, the default effort, the proof included.\n\n| input | MB | CPU s | wall s | MiB at most |\n|---|---:|---:|---:|---:|\n")
+	for _, p := range r.Processes {
+		if p.Absent != "" {
+			fmt.Fprintf(&b, "| %s: %s | – | – | – | – |\n", p.About, p.Absent)
+			continue
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.About, figure(float64(p.Input)/1e6), figure(p.CPU.Seconds()), figure(p.Wall.Seconds()), figure(p.MiB))
+	}
 	return b.String()
 }

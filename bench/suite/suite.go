@@ -13,6 +13,7 @@ import (
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/plan"
 	"github.com/kerfdev/kerf/internal/rival"
+	"github.com/kerfdev/kerf/internal/solve"
 )
 
 // Options say what to run.
@@ -37,6 +38,7 @@ type Row struct {
 	Rival  Outcome
 	// Recorded is the day on which Rival was measured when it was not now.
 	Recorded string
+	Judged   Judgement
 	Alone    float64 // $/h with a node for every pod
 	Wrong    []error // what plan.Check and Karpenter's rules say against Kerf's plan
 }
@@ -113,6 +115,13 @@ func run(l Workload, o Options, rivals map[string]Outcome) Row {
 	answer, spent := kerf(s, l.options, prove)
 	row.Kerf = outcome(answer, spent)
 	row.Wrong = append(plan.Check(s, answer), rival.Check(s, answer)...)
+	if prove > 0 && !l.again {
+		quick, _ := solve.Solve(s, solve.Options{Steps: quickSteps, CPUOnGPU: l.options.CPUOnGPU})
+		row.Judged = judge(s, answer, quick)
+	}
+	if err := row.Judged.against(answer.Bound); err != nil {
+		row.Wrong = append(row.Wrong, err)
+	}
 	row.Rival, row.Recorded, err = karpenter(l, s, o, rivals)
 	if err != nil {
 		row.Wrong = append(row.Wrong, err)

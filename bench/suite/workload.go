@@ -18,6 +18,7 @@ type Workload struct {
 	long    bool   // Karpenter takes minutes
 	picture bool   // stands in the picture
 	modest  bool   // no bound is proven: the proof takes minutes
+	again   bool   // the input of another workload with another budget
 }
 
 var workloads = list()
@@ -73,7 +74,7 @@ func traced(trace string, metal bool) []Workload {
 			steps int64
 		}{{"first answer", quickSteps}, {"long search", patientSteps}} {
 			more := *w
-			more.Name, more.options.Steps, more.picture = w.Name+", "+b.name, b.steps, false
+			more.Name, more.options.Steps, more.picture, more.again = w.Name+", "+b.name, b.steps, false, true
 			out = append(out, more)
 		}
 	}

@@ -23,14 +23,22 @@ var floors = [][]string{
 	{"api/manifest"},
 	{"api/deviceconfig"},
 	{"internal/model", "internal/lp"},
-	{"internal/constraint", "internal/gpu", "internal/knapsack"},
-	{"internal/plan", "internal/catalog", "internal/explain", "internal/rule"},
+	{"internal/constraint", "internal/gpu", "internal/guard", "internal/knapsack"},
+	{"internal/plan", "internal/catalog", "internal/explain", "internal/policy", "internal/rule"},
 	{"internal/solve"},
-	{"internal/source", "internal/workload", "internal/nodepool", "internal/install"},
-	{"internal/intake", "internal/overlay"},
-	{"internal/render", "internal/rival"},
-	{"internal/cli", "internal/compare"},
-	{"cmd/kerf", "cmd/kerf-compare", "bench/suite"},
+	{
+		"internal/source", "internal/workload", "internal/nodepool", "internal/install", "internal/live", "internal/nvml",
+		"internal/deviceplugin", "internal/deviceplugin/fakekubelet", "internal/cdi", "internal/cdi/driver", "internal/glpk", "internal/effort",
+	},
+	{
+		"internal/intake", "internal/overlay", "internal/admission", "internal/nodeconfig",
+		"internal/nvml/driver", "internal/health", "internal/discovery", "internal/mps",
+	},
+	{"internal/render", "internal/rival", "internal/cloud"},
+	{"internal/hands"},
+	{"internal/controller"},
+	{"internal/cli", "internal/compare", "internal/node"},
+	{"cmd/kerf", "cmd/kerf-compare", "cmd/kerf-node", "bench/suite"},
 	{"bench"},
 }
 
@@ -45,17 +53,22 @@ var impure = map[string]string{
 	"sync": "the core starts no goroutines that outlive a call", "context": "the core takes values",
 }
 
+// onCluster are the packages that work on a cluster through controller-runtime.
+var onCluster = []string{"internal/cloud", "internal/hands", "internal/controller", "internal/admission", "internal/rival"}
+
 // owners names the packages that may import a heavy dependency; everyone else
 // asks them.
 var owners = map[string][]string{
-	"sigs.k8s.io/karpenter":          {"internal/rival"},
-	"sigs.k8s.io/controller-runtime": {"internal/rival"},
-	"k8s.io/client-go":               {"internal/rival"},
+	"sigs.k8s.io/karpenter":          onCluster,
+	"sigs.k8s.io/controller-runtime": onCluster,
+	"k8s.io/client-go":               append([]string{"internal/live", "internal/node"}, onCluster...),
 	"k8s.io/apiextensions-apiserver": {"internal/nodepool"},
-	"k8s.io/api":                     {"internal/workload", "internal/rival"},
+	"k8s.io/api":                     append([]string{"internal/workload"}, onCluster...),
+	"github.com/NVIDIA/go-nvml":      {"internal/nvml/driver", "internal/cdi/driver"},
+	"github.com/NVIDIA/go-nvlib":     {"internal/nvml/driver"},
 	"github.com/hashicorp/hcl":       {"internal/source"},
-	"go.yaml.in/yaml":                {"internal/source", "internal/nodepool"},
-	"github.com/spf13/cobra":         {"internal/cli", "internal/compare"},
+	"go.yaml.in/yaml":                {"internal/source", "internal/nodepool", "internal/nvml"},
+	"github.com/spf13/cobra":         {"internal/cli", "internal/compare", "internal/node"},
 }
 
 type pkg struct {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
 	"slices"
@@ -76,7 +75,7 @@ func (r *typeReader) object(raw json.RawMessage, offset int64) error {
 		at := offset + int64(bytes.Index(raw, keys.InstanceTypes))
 		return elements(r.data, keys.InstanceTypes, at, r.read)
 	}
-	return fmt.Errorf("line %d: expected an object with a list InstanceTypes, as aws ec2 describe-instance-types prints", line(r.data, offset))
+	return atLine(line(r.data, offset), "expected an object with a list InstanceTypes, as aws ec2 describe-instance-types prints")
 }
 
 // elements hands each element of an array and its offset to each.
@@ -100,20 +99,20 @@ func elements(data []byte, array json.RawMessage, offset int64, each func(json.R
 // read adds one type. A type that comes again must say the same.
 func (r *typeReader) read(raw json.RawMessage, offset int64) error {
 	if raw[0] != '{' {
-		return fmt.Errorf("line %d: expected an object that describes an instance type", line(r.data, offset))
+		return atLine(line(r.data, offset), "expected an object that describes an instance type")
 	}
 	var e ec2Type
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return jsonError(r.data, offset, 0, err)
 	}
 	if err := e.check(); err != nil {
-		return fmt.Errorf("line %d: instance type %q: %w", line(r.data, offset), e.InstanceType, err)
+		return atLine(line(r.data, offset), "instance type %q: %w", e.InstanceType, err)
 	}
 	t := e.instanceType()
 	if first, ok := r.seen[t.Name]; ok {
 		i := slices.IndexFunc(r.types, func(have model.InstanceType) bool { return have.Name == t.Name })
 		if !reflect.DeepEqual(r.types[i], t) {
-			return fmt.Errorf("line %d: instance type %q was already described, differently, on line %d: keep one", line(r.data, offset), t.Name, line(r.data, first))
+			return atLine(line(r.data, offset), "instance type %q was already described, differently, on line %d: keep one", t.Name, line(r.data, first))
 		}
 		return nil
 	}
@@ -135,11 +134,11 @@ func jsonError(data []byte, base, at int64, err error) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("line %d: not JSON: %w", line(data, base+max(at, syntax.Offset)), err)
+		return atLine(line(data, base+max(at, syntax.Offset)), "not JSON: %w", err)
 	case errors.As(err, &kind):
-		return fmt.Errorf("line %d: %s is a JSON %s; expected %s", line(data, base+kind.Offset), cmp.Or(kind.Field, "the value"), kind.Value, kind.Type)
+		return atLine(line(data, base+kind.Offset), "%s is a JSON %s; expected %s", cmp.Or(kind.Field, "the value"), kind.Value, kind.Type)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("line %d: the JSON ends too early; was the file cut off?", line(data, int64(len(data))))
+		return atLine(line(data, int64(len(data))), "the JSON ends too early; was the file cut off?")
 	}
-	return fmt.Errorf("line %d: %w", line(data, base+at), err)
+	return atLine(line(data, base+at), "%w", err)
 }

@@ -76,11 +76,11 @@ func csvPrices(text string) ([]Price, error) {
 			cells[i] = strings.Trim(strings.TrimSpace(cells[i]), `"`)
 		}
 		if len(cells) != 5 {
-			return nil, fmt.Errorf("line %d: %d columns in %q; expected the five of %s", n, len(cells), l, csvHeader)
+			return nil, atLine(n, "%d columns in %q; expected the five of %s", len(cells), l, csvHeader)
 		}
 		p := Price{Region: cells[0], Type: cells[1], CapacityType: cells[2], Zone: cells[3], Line: n}
 		if err := p.set(cells[4]); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, atLine(n, "%w", err)
 		}
 		out = append(out, p)
 	}
@@ -125,7 +125,7 @@ func jsonPrices(data []byte) ([]Price, error) {
 		return nil, err
 	}
 	if _, err := r.d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("line %d: text after the end of the JSON", r.line())
+		return nil, atLine(r.line(), "text after the end of the JSON")
 	}
 	return r.out, nil
 }
@@ -157,7 +157,7 @@ func (r *priceReader) value(path []string) error {
 		if v == '{' && len(path) < 4 {
 			return r.members(path)
 		}
-		return fmt.Errorf("line %d: %q under %q; expected a price", r.line(), v.String(), strings.Join(path, " > "))
+		return atLine(r.line(), "%q under %q; expected a price", v.String(), strings.Join(path, " > "))
 	case json.Number:
 		return r.price(path, v.String())
 	case string:
@@ -165,7 +165,7 @@ func (r *priceReader) value(path []string) error {
 	case nil:
 		return r.price(path, "")
 	}
-	return fmt.Errorf("line %d: %v under %q; expected a price", r.line(), token, strings.Join(path, " > "))
+	return atLine(r.line(), "%v under %q; expected a price", token, strings.Join(path, " > "))
 }
 
 func (r *priceReader) members(path []string) error {
@@ -195,7 +195,7 @@ func (r *priceReader) price(path []string, amount string) error {
 	if i >= 0 {
 		p.CapacityType, head = path[i], path[:i]
 		if len(path) > i+2 {
-			return fmt.Errorf("line %d: %q; expected at most a zone under %s", n, strings.Join(path, " > "), path[i])
+			return atLine(n, "%q; expected at most a zone under %s", strings.Join(path, " > "), path[i])
 		}
 		p.Zone = strings.Join(path[i+1:], "")
 	}
@@ -205,10 +205,10 @@ func (r *priceReader) price(path []string, amount string) error {
 	case 2:
 		p.Region, p.Type = head[0], head[1]
 	default:
-		return fmt.Errorf("line %d: price %s under %q; expected a type, or a region and a type, then on-demand, spot or reserved, then a zone", n, amount, strings.Join(path, " > "))
+		return atLine(n, "price %s under %q; expected a type, or a region and a type, then on-demand, spot or reserved, then a zone", amount, strings.Join(path, " > "))
 	}
 	if err := p.set(amount); err != nil {
-		return fmt.Errorf("line %d: %w", n, err)
+		return atLine(n, "%w", err)
 	}
 	r.out = append(r.out, p)
 	return nil

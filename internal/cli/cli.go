@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kerfdev/kerf/internal/source"
 )
 
 // Exit codes.
@@ -48,8 +50,13 @@ func Main(args []string, s Streams) int {
 }
 
 // memory is what the process should stay below: reading a large dump leaves
-// much garbage, which is collected sooner then.
-const memory = 260 << 20
+// much garbage, which is collected sooner then. Input that is larger than
+// memory/perByte may take perByte times its size, since collecting more often
+// than that costs more time than all the rest.
+const (
+	memory  = 160 << 20
+	perByte = 4
+)
 
 // Standard returns the streams of the process, and holds its memory down unless
 // GOMEMLIMIT says how.
@@ -58,6 +65,17 @@ func Standard() Streams {
 		debug.SetMemoryLimit(memory)
 	}
 	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+}
+
+// makeRoom raises the limit that Standard set where the input needs it.
+func makeRoom(files []source.File) {
+	size := int64(0)
+	for _, f := range files {
+		size += int64(len(f.Data))
+	}
+	if debug.SetMemoryLimit(-1) == memory {
+		debug.SetMemoryLimit(max(memory, perByte*size))
+	}
 }
 
 func (a *app) root() *cobra.Command {
@@ -77,7 +95,7 @@ costs, and for every pod that fits nowhere why. It changes nothing.`,
 		DisableAutoGenTag: true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.planCommand(), a.lintCommand(), a.migrateCommand(), a.typesCommand(), a.compareCommand(), a.overlayCommand(), a.versionCommand())
+	root.AddCommand(a.planCommand(), a.explainCommand(), a.snapshotCommand(), a.lintCommand(), a.guardCommand(), a.migrateCommand(), a.typesCommand(), a.compareCommand(), a.overlayCommand(), a.versionCommand())
 	root.SetUsageTemplate(usage)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

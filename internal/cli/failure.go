@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kerfdev/kerf/internal/intake"
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/render"
 )
@@ -32,6 +33,8 @@ func (a *app) report(err error, asJSON bool) {
 	note := model.Note{Code: "failed", Severity: model.Error, Text: err.Error()}
 	if f := (failure{}); errors.As(err, &f) {
 		note = f.note
+	} else if f := (*intake.FileError)(nil); errors.As(err, &f) {
+		note = f.Note()
 	}
 	if asJSON {
 		e := json.NewEncoder(a.Out)

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/kerfdev/kerf/internal/catalog"
 	"github.com/kerfdev/kerf/internal/intake"
+	"github.com/kerfdev/kerf/internal/live"
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/render"
 	"github.com/kerfdev/kerf/internal/source"
@@ -16,10 +18,12 @@ import (
 // input is what the commands that read manifests have in common.
 type input struct {
 	files        []string
+	cluster      cluster
 	region       string
 	prices       string
 	types        string
 	noToleration bool
+	guard        string
 }
 
 func (in *input) fileFlag(f *pflag.FlagSet) {
@@ -40,25 +44,60 @@ func (in *input) tolerationFlag(f *pflag.FlagSet) {
 	f.BoolVar(&in.noToleration, "no-extended-resource-toleration", false, "the cluster does not add tolerations to pods that ask for GPUs")
 }
 
+// guarding are the values of --guard.
+var guarding = []string{"auto", "on", "off"}
+
+func (in *input) guardFlag(c *cobra.Command) {
+	c.Flags().StringVar(&in.guard, "guard", "auto", "leave out pods that kerf's guard refuses: `WHEN` on, off, or auto, where the input shows that the guard is enforced")
+	complete(c, "guard", guarding)
+}
+
 // load reads the files and makes a Snapshot of them.
 func (a *app) load(in input, p *progress) (intake.Loaded, error) {
-	files, err := a.read(in)
+	if in.guard != "" {
+		if err := oneOf("guard", in.guard, guarding); err != nil {
+			return intake.Loaded{}, err
+		}
+	}
+	objects, files, err := a.sources(in, p)
 	if err != nil {
 		return intake.Loaded{}, err
 	}
+	makeRoom(files)
 	p.step("reading %d files", len(files))
-	o := intake.Options{Region: in.region, NoExtendedResourceToleration: in.noToleration}
-	if o.Prices, err = own("--prices", in.prices); err != nil {
+	o, err := in.book()
+	if err != nil {
 		return intake.Loaded{}, err
 	}
-	if o.InstanceTypes, err = own("--instance-types", in.types); err != nil {
-		return intake.Loaded{}, err
-	}
-	loaded, err := intake.Load(files, o)
+	o.Guard = intake.GuardMode(strings.TrimPrefix(in.guard, "auto"))
+	o.Now = objects.Taken
+	loaded, err := intake.LoadOver(objects.Documents(), files, o)
 	if err != nil {
 		return intake.Loaded{}, unusable(files, err)
 	}
+	loaded.Notes = append(loaded.Notes, objects.Notes...)
 	return loaded, nil
+}
+
+// sources reads the files, the cluster, or both.
+func (a *app) sources(in input, p *progress) (objects live.Objects, files []source.File, err error) {
+	if in.cluster.wanted(in.files) {
+		if objects, err = a.readCluster(in.cluster, p); err != nil || len(in.files) == 0 {
+			return objects, nil, err
+		}
+	}
+	files, err = a.read(in)
+	return objects, files, err
+}
+
+// book are the options that choose prices and types.
+func (in *input) book() (intake.Options, error) {
+	prices, err := own("--prices", in.prices)
+	if err != nil {
+		return intake.Options{}, err
+	}
+	types, err := own("--instance-types", in.types)
+	return intake.Options{Region: in.region, Prices: prices, InstanceTypes: types, NoExtendedResourceToleration: in.noToleration}, err
 }
 
 // unusable says why nothing could be made of the files: when not one object was

@@ -17,16 +17,19 @@ func (a *app) lintCommand() *cobra.Command {
 	var output string
 	var wide bool
 	c := &cobra.Command{
-		Use:   "lint -f PATH...",
+		Use:   "lint [-f PATH...]",
 		Short: "what is wrong or surprising in manifests, with file, line and fix",
 		Long: `  kerf lint -f infra/ -f apps/
+  kerf lint
 
-Reads manifests as kerf plan does and runs the checks alone.
+Reads manifests, or the current cluster, as kerf plan does and runs the checks
+alone.
 Exit code: 0 nothing above info, 2 warnings or errors, 1 unusable input.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return a.lint(in, output, wide) },
 	}
 	in.fileFlag(c.Flags())
+	in.cluster.flags(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	c.Flags().BoolVar(&wide, "wide", false, "every note by itself")
 	in.bookFlags(c)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kerfdev/kerf/internal/effort"
 	"github.com/kerfdev/kerf/internal/explain"
 	"github.com/kerfdev/kerf/internal/intake"
 	"github.com/kerfdev/kerf/internal/model"
@@ -26,28 +27,32 @@ type planOptions struct {
 	steps   int64
 }
 
-// planSteps is how long kerf plan searches by default: well under a second.
-const planSteps = 4_000_000
+// planSteps is how long the commands search by default.
+const planSteps = effort.Steps
 
 var planOutputs = []string{"table", "json", "yaml", "html"}
 
 func (a *app) planCommand() *cobra.Command {
 	var o planOptions
 	c := &cobra.Command{
-		Use:   "plan -f PATH...",
+		Use:   "plan [-f PATH...]",
 		Short: "the nodes to launch, what goes where, what it costs, and why not",
 		Long: `  kerf plan -f infra/ -f apps/
   kerf plan -f infra/ -f apps/ -o html --output-file fleet.html
   kerf plan -f infra/ -f apps/ --explain team-a/trainer
-  kubectl get nodes,pods,nodepools -A -o yaml | kerf plan -f -
+  kerf plan
+  kerf plan --cluster -f changes/
 
 Reads manifests of any supported version, packs the pods that wait onto the
-nodes that exist and onto the cheapest new ones, and explains itself.
+nodes that exist and onto the cheapest new ones, and explains itself. Without
+-f it plans the current cluster, with --cluster and -f what the cluster would
+do if the files were applied. It changes nothing.
 Exit code: 0 all placed, 2 something not placed, 1 unusable input.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return a.plan(o) },
 	}
 	o.fileFlag(c.Flags())
+	o.cluster.flags(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "table", "`FORMAT`: table, json, yaml or html")
 	c.Flags().StringVar(&o.file, "output-file", "", "`FILE` to write instead of standard output")
 	c.Flags().StringVar(&o.explain, "explain", "", "the whole reasoning for one `POD`: its name, namespace/name, or owner")
@@ -55,6 +60,7 @@ Exit code: 0 all placed, 2 something not placed, 1 unusable input.`,
 	c.Flags().Int64Var(&o.steps, "steps", planSteps, "`N` steps of search for a cheaper plan; a million takes some tens of milliseconds")
 	o.bookFlags(c)
 	o.tolerationFlag(c.Flags())
+	o.guardFlag(c)
 	complete(c, "output", planOutputs)
 	return c
 }
@@ -79,7 +85,7 @@ func (a *app) plan(o planOptions) error {
 	}
 	s := loaded.Snapshot
 	p.step("planning %d pods", len(s.Pods))
-	answer, trace := solve.Solve(s, solve.Options{Steps: o.steps, Prove: o.steps})
+	answer, trace := solve.Solve(s, effort.Options(o.steps))
 	if err := sound(s, answer); err != nil {
 		return err
 	}

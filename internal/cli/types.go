@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kerfdev/kerf/internal/catalog"
+	"github.com/kerfdev/kerf/internal/intake"
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/render"
 )
 
 type typesOptions struct {
-	region   string
+	input
 	gpu      bool
 	families []string
 	gpuNames []string
@@ -27,21 +28,20 @@ func (a *app) typesCommand() *cobra.Command {
 		Long: `  kerf instance-types --gpu
   kerf instance-types --gpu-name a10g,l4 --region eu-west-1
   kerf instance-types --family g4dn -o json
+  kerf instance-types --gpu --prices prices.csv
 
-Lists what a region sells with its prices; ~ marks an estimate.`,
+Lists what a region sells with its prices, or with yours; ~ marks an estimate.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return a.types(o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.region, "region", "us-east-1", "`NAME` of the price book's region")
 	f.BoolVar(&o.gpu, "gpu", false, "types with GPUs only")
 	f.StringSliceVar(&o.families, "family", nil, "`FAMILIES`: g5,g6")
 	f.StringSliceVar(&o.gpuNames, "gpu-name", nil, "GPU `MODELS`: t4,a10g")
 	f.StringVarP(&o.output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	complete(c, "output", textOutputs)
-	_ = c.RegisterFlagCompletionFunc("region", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return catalog.Regions(), cobra.ShellCompDirectiveNoFileComp
-	})
+	o.bookFlags(c)
+	c.Flags().Lookup("region").Usage = "`NAME` of the price book's region (default: " + intake.DefaultRegion + ")"
 	return c
 }
 
@@ -49,7 +49,11 @@ func (a *app) types(o typesOptions) error {
 	if err := oneOf("output", o.output, textOutputs); err != nil {
 		return err
 	}
-	book, err := catalog.Load(o.region)
+	own, err := o.book()
+	if err != nil {
+		return err
+	}
+	book, notes, err := intake.Book(own)
 	if err != nil {
 		return err
 	}
@@ -69,7 +73,10 @@ func (a *app) types(o typesOptions) error {
 		}
 		return a.write("", text)
 	}
-	return render.Types(a.Out, list, a.screen(a.Out, false))
+	if err := render.Types(a.Out, list, a.screen(a.Out, false)); err != nil || len(notes) == 0 {
+		return err
+	}
+	return render.Notes(a.Err, notes, a.screen(a.Err, false))
 }
 
 // matches says whether a type is sold and asked for.

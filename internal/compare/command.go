@@ -177,6 +177,8 @@ func report(err error, output string, out, errs io.Writer) int {
 	note := model.Note{Code: "failed", Severity: model.Error, Text: strings.TrimSpace(err.Error())}
 	if f := (failure{}); errors.As(err, &f) {
 		note = f.note
+	} else if f := (*intake.FileError)(nil); errors.As(err, &f) {
+		note = f.Note()
 	}
 	if output == "json" {
 		if text, err := encode(render.ErrorJSON(note)); err == nil {

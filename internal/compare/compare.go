@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kerfdev/kerf/internal/effort"
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/overlay"
 	"github.com/kerfdev/kerf/internal/plan"
@@ -37,19 +38,13 @@ type Comparison struct {
 	Given    bool // Karpenter had the overlays
 }
 
-// Steps of the search for a plan and of that for a bound.
-const (
-	steps = 4_000_000
-	prove = 4_000_000
-)
-
 // Of plans a Snapshot both ways. It fails when Kerf's plan does not hold, which
 // is a mistake in Kerf, and when the Snapshot cannot be put to Karpenter.
 func Of(s model.Snapshot, o Options) (Comparison, error) {
 	c := Comparison{Snapshot: s, Given: o.NodeOverlay}
 	c.Overlays, _ = overlay.For(s)
 	cpu, start := rival.CPUTime(), time.Now()
-	c.Kerf, _ = solve.Solve(s, solve.Options{Steps: steps, Prove: prove})
+	c.Kerf, _ = solve.Solve(s, effort.Options(effort.Steps))
 	c.Wall, c.CPU = time.Since(start), rival.CPUTime()-cpu
 	if errs := plan.Check(s, c.Kerf); len(errs) > 0 {
 		return c, fmt.Errorf("kerf's plan does not hold: %w", errors.Join(errs[:min(3, len(errs))]...))

@@ -95,7 +95,7 @@ func TestCompare(t *testing.T) {
 		"with overlays it does": {
 			plain,
 			[]string{"--node-overlay"},
-			figures{2, 2, 1.052, 1.052, 0, 0, 8, 8, "karpenter had 1 NodeOverlay,"},
+			figures{2, 2, 1.052, 1.052, 0, 0, 8, 8, "karpenter had 1 NodeOverlay that"},
 		},
 		"pods that would fail are launched for": {
 			strings.Replace(one, "nvidia.com/gpu: 1}", "nvidia.com/gpu: 2}", 1),

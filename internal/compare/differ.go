@@ -8,6 +8,7 @@ import (
 
 	"github.com/kerfdev/kerf/internal/explain"
 	"github.com/kerfdev/kerf/internal/model"
+	"github.com/kerfdev/kerf/internal/overlay"
 )
 
 // A Sort is a kind of node and how many of it each plan orders.
@@ -141,13 +142,33 @@ func (c *Comparison) slices() string {
 	case n == 0:
 		return ""
 	case c.Given:
-		return fmt.Sprintf("karpenter had %s, which kerf overlay writes; without, it counts physical GPUs", plural(n, "NodeOverlay"))
+		return fmt.Sprintf("karpenter had %s that kerf overlay writes; without, it counts physical GPUs", plural(n, "NodeOverlay"))
 	default:
-		o := c.Overlays[0]
+		o, typ := c.telling()
 		name := o.Capacity.Names()[len(o.Capacity)-1]
-		return fmt.Sprintf("karpenter counts physical GPUs and does not know that a %s of pool %s advertises %s: %d; --node-overlay tells it, by %s that kerf overlay writes",
-			o.Types[0], o.Pool, name, o.Capacity[name], plural(n, "NodeOverlay"))
+		return fmt.Sprintf("karpenter counts physical GPUs and does not know that a %s of pool %s advertises %s: %d; compare with --node-overlay, which gives it %s that kerf overlay writes",
+			typ, o.Pool, name, o.Capacity[name], plural(n, "NodeOverlay"))
 	}
+}
+
+// telling is an overlay and a type of it that one of the plans launches, or the
+// first where there is none.
+func (c *Comparison) telling() (overlay.Overlay, string) {
+	launched := map[[2]string]bool{}
+	for _, l := range c.Kerf.Launches {
+		launched[[2]string{l.Pool, l.Type}] = true
+	}
+	for _, n := range c.Karpenter.Nodes {
+		launched[[2]string{n.Pool, n.Type}] = true
+	}
+	for _, o := range c.Overlays {
+		for _, t := range o.Types {
+			if launched[[2]string{o.Pool, t}] {
+				return o, t
+			}
+		}
+	}
+	return c.Overlays[0], c.Overlays[0].Types[0]
 }
 
 // doomed counts pods that Karpenter places where the device plugin then refuses them.
@@ -166,7 +187,7 @@ func (c *Comparison) doomed() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("karpenter launches nodes for %s to which the device plugin then gives no slices (failRequestsGreaterThanOne): they would fail there, and the nodes be paid for", plural(n, "pod"))
+	return fmt.Sprintf("%s that karpenter places would fail on the node: the device plugin refuses more than one slice (failRequestsGreaterThanOne), which karpenter does not know", plural(n, "pod"))
 }
 
 // sizes compares how large the nodes of the plans are.
@@ -179,7 +200,7 @@ func (c *Comparison) sizes() string {
 	if theirs <= mine*1.05 {
 		return ""
 	}
-	return fmt.Sprintf("karpenter fills one node for as long as some type holds it, whatever that type costs: its nodes are %.3f $/h on average, kerf's %.3f", theirs, mine)
+	return fmt.Sprintf("karpenter adds pods to a node for as long as any type can hold them, and takes the cheapest type that does at the end, however dear: its nodes cost %.3f $/h on average, kerf's %.3f", theirs, mine)
 }
 
 // strays counts pods without GPUs that Karpenter puts on nodes with GPUs.
@@ -203,7 +224,11 @@ func (c *Comparison) strays() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("karpenter puts %s without a GPU on %s with GPUs; kerf keeps them off", plural(n, "pod"), plural(nodes, "node"))
+	out := fmt.Sprintf("karpenter puts %s without a GPU on %s with GPUs; kerf keeps GPU nodes for pods that ask for GPUs, so that they can be scaled in", plural(n, "pod"), plural(nodes, "node"))
+	if c.Karpenter.Cost < c.Kerf.Cost {
+		out += fmt.Sprintf(", which costs %.4f $/h here", c.Kerf.Cost-c.Karpenter.Cost)
+	}
+	return out
 }
 
 func asksGPU(p *model.PodSpec) bool {

@@ -35,6 +35,7 @@ type Document struct {
 	Version          string     `json:"version"`
 	KarpenterVersion string     `json:"karpenterVersion"`
 	NodeOverlay      bool       `json:"nodeOverlay"` // Karpenter had the overlays
+	Summary          string     `json:"summary"`
 	Cut              bool       `json:"cut,omitempty"`
 	Pods             int        `json:"pods"` // that want a place
 	Kerf             Side       `json:"kerf"`
@@ -81,6 +82,7 @@ func (c *Comparison) Document() Document {
 	for _, s := range c.sorts() {
 		d.NodeTypes = append(d.NodeTypes, SortDoc(s))
 	}
+	d.Summary = d.summary()
 	return d
 }
 
@@ -124,11 +126,11 @@ const most = 12
 // Table writes the comparison for a person.
 func (d Document) Table() []byte {
 	var b bytes.Buffer
-	b.WriteByte('\n')
+	fmt.Fprintf(&b, "\n  %s\n\n", d.Summary)
 	d.figures(&b)
 	d.types(&b)
-	groups(&b, "placed by kerf only; karpenter says", d.OnlyKerf)
-	groups(&b, "placed by karpenter only; kerf says", d.OnlyKarpenter)
+	groups(&b, "placed by kerf only; karpenter leaves them out because", d.OnlyKerf, plainly)
+	groups(&b, "placed by karpenter only; kerf leaves them out because", d.OnlyKarpenter, strings.TrimSpace)
 	if d.Neither > 0 {
 		fmt.Fprintf(&b, "\n  %s placed by neither; kerf plan says why\n", plural(d.Neither, "pod"))
 	}
@@ -150,26 +152,24 @@ func (d Document) figures(b *bytes.Buffer) {
 	fmt.Fprintf(w, "  \tkerf\t%s\t\n", name)
 	k, o := d.Kerf, d.Karpenter
 	fmt.Fprintf(w, "  nodes\t%d\t%d\t\n", k.Nodes, o.Nodes)
-	fmt.Fprintf(w, "  $/h\t%.3f\t%.3f\t%s\n", k.CostPerHour, o.CostPerHour, against(k, o))
+	fmt.Fprintf(w, "  $/h\t%.3f\t%.3f\t\n", k.CostPerHour, o.CostPerHour)
 	fmt.Fprintf(w, "  $/month\t%.2f\t%.2f\t\n", k.CostPerMonth, o.CostPerMonth)
 	if k.Bound != nil {
-		fmt.Fprintf(w, "  at least\t%.3f\t\tfor any plan\n", *k.Bound)
+		fmt.Fprintf(w, "  at least\t%.3f\t\t%s\n", *k.Bound, d.reach())
 	}
 	fmt.Fprintf(w, "  pods placed\t%d of %d\t%d of %d\t\n", k.Placed, d.Pods, o.Placed, d.Pods)
-	fmt.Fprintf(w, "  CPU time\t%s\t%s\t\n", seconds(k.CPUSeconds), seconds(o.CPUSeconds))
+	fmt.Fprintf(w, "  CPU time\t%s\t%s\tkerf's with the proof\n", seconds(k.CPUSeconds), seconds(o.CPUSeconds))
 	fmt.Fprintf(w, "  time\t%s\t%s\t\n", seconds(k.WallSeconds), seconds(o.WallSeconds))
 	w.Flush()
 }
 
-// against says what Karpenter's plan costs by Kerf's, where both place the same number of pods.
-func against(kerf, karpenter Side) string {
-	switch {
-	case kerf.Placed != karpenter.Placed:
-		return "for different pods"
-	case kerf.CostPerHour <= 0:
-		return ""
+// reach says which plans the bound is about: Kerf's rules keep more than
+// Karpenter's do, so that a plan of Karpenter's may lie below it.
+func (d Document) reach() string {
+	if d.Kerf.Placed == d.Karpenter.Placed && d.Karpenter.CostPerHour < *d.Kerf.Bound {
+		return "for any plan that keeps kerf's rules (below)"
 	}
-	return fmt.Sprintf("%.2f times kerf's", karpenter.CostPerHour/kerf.CostPerHour)
+	return "for any plan that places what kerf's does"
 }
 
 func seconds(s float64) string {
@@ -206,7 +206,7 @@ func some(n int) string {
 	return fmt.Sprint(n)
 }
 
-func groups(b *bytes.Buffer, title string, list []GroupDoc) {
+func groups(b *bytes.Buffer, title string, list []GroupDoc, words func(string) string) {
 	if len(list) == 0 {
 		return
 	}
@@ -222,18 +222,7 @@ func groups(b *bytes.Buffer, title string, list []GroupDoc) {
 		}
 		fmt.Fprintf(b, "    %s\n", name)
 		for _, w := range g.Why {
-			fmt.Fprintf(b, "      %s\n", short(strings.TrimSpace(w)))
+			fmt.Fprintf(b, "      %s\n", words(w))
 		}
 	}
-}
-
-// short cuts a message, which Karpenter ends with every requirement that it
-// knows of; JSON has it whole.
-func short(s string) string {
-	const most = 160
-	r := []rune(s)
-	if len(r) <= most {
-		return s
-	}
-	return string(r[:most]) + " ..."
 }

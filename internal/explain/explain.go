@@ -62,6 +62,7 @@ func Remedy(v model.Verdict, r model.Remedy) string {
 // sentences says for each code how its verdict reads.
 var sentences = map[model.Code]func(model.Verdict) string{
 	model.CodeInvalid:     invalid,
+	model.CodeGuard:       guarded,
 	model.CodeQuota:       quota,
 	model.CodeGated:       gated,
 	model.CodeScheduler:   scheduler,
@@ -86,6 +87,10 @@ var sentences = map[model.Code]func(model.Verdict) string{
 
 func invalid(v model.Verdict) string {
 	return "the API server refuses it" + after(": ", join(v.Key, v.Detail))
+}
+
+func guarded(v model.Verdict) string {
+	return "the guard refuses it" + after(": ", join(v.Key, v.Detail))
 }
 
 func quota(v model.Verdict) string {

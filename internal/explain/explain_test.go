@@ -27,6 +27,13 @@ func TestVerdict(t *testing.T) {
 			in:   model.Verdict{Code: model.CodeInvalid, Key: "spec.containers[0].resources.limits", Detail: "must be equal to nvidia.com/gpu request of 1"},
 			want: "the API server refuses it: spec.containers[0].resources.limits: must be equal to nvidia.com/gpu request of 1",
 		},
+		"the guard refuses the pod, and says what to do": {
+			in: model.Verdict{
+				Code: model.CodeGuard, Key: "host-pid", Detail: "the pod sees the node's processes",
+				Remedy: []model.Remedy{{Kind: model.RemedyFix, Values: []string{"drop hostPID"}}},
+			},
+			want: "the guard refuses it: host-pid: the pod sees the node's processes", fixes: []string{"drop hostPID"},
+		},
 		"a quota in cores": {
 			in:   model.Verdict{Code: model.CodeQuota, Key: "requests.cpu", Asked: 500, Used: 3800, Have: 4000},
 			want: "the quota of 4 for requests.cpu is used up: 3.8 in use, 0.5 asked",

@@ -37,23 +37,29 @@ type unit struct {
 // Errors are a *LayoutError when a GPU cannot be cut as the layout asks, and a
 // *SharingError when the plugin would refuse the config on these GPUs.
 func Advertise(gpus []model.GPU, cfg deviceconfig.Config, mig deviceconfig.MIGConfig) (model.Advertisement, error) {
-	var out model.Advertisement
 	cards, amd, err := expand(gpus)
 	if err != nil || len(cards)+len(amd) == 0 {
-		return out, err
-	}
-	if err := cut(cards, mig); err != nil {
-		return out, err
-	}
-	units, err := deal(cards, cfg.Flags.MIGStrategy)
-	if err != nil {
-		return out, err
-	}
-	out.Devices = devicesOf(cards, amd)
-	shares, err := share(units, cards, cfg)
-	if err != nil {
 		return model.Advertisement{}, err
 	}
+	if err := cut(cards, mig); err != nil {
+		return model.Advertisement{}, err
+	}
+	out, _, _, err := advertise(cards, amd, cfg)
+	return out, err
+}
+
+// advertise is what cards that are cut already give, as a whole and by unit.
+func advertise(cards []card, amd []model.GPU, cfg deviceconfig.Config) (model.Advertisement, []unit, shared, error) {
+	var out model.Advertisement
+	units, err := deal(cards, cfg.Flags.MIGStrategy)
+	if err != nil {
+		return out, nil, shared{}, err
+	}
+	shares, err := share(units, cards, cfg)
+	if err != nil {
+		return out, nil, shares, err
+	}
+	out.Devices = devicesOf(cards, amd)
 	for i, u := range units {
 		for name, n := range shares.amounts[i] {
 			out.Devices[u.gpu].Resources[name] += n
@@ -70,14 +76,16 @@ func Advertise(gpus []model.GPU, cfg deviceconfig.Config, mig deviceconfig.MIGCo
 	if len(cards) > 0 {
 		out.Labels = labels(cards, units, cfg)
 	}
-	return out, nil
+	return out, units, shares, nil
 }
 
 // A card is one physical NVIDIA GPU, or one slice of a fractional type.
 type card struct {
 	model.GPU
-	mig       bool     // MIG mode
-	instances []string // profiles, in the order in which they are made
+	index     int       // by which configs and messages name it
+	mig       bool      // MIG mode
+	instances []string  // profiles, in the order in which they are made
+	live      *Hardware // what the driver reports, nil for a card of a catalogue
 }
 
 // expand lists the physical GPUs one by one.
@@ -90,7 +98,7 @@ func expand(gpus []model.GPU) (nvidia []card, amd []model.GPU, err error) {
 		for range g.Count {
 			switch {
 			case isNVIDIA(g):
-				nvidia = append(nvidia, card{GPU: describe(g)})
+				nvidia = append(nvidia, card{GPU: describe(g), index: len(nvidia)})
 			case strings.EqualFold(g.Manufacturer, "amd"):
 				amd = append(amd, g)
 			}
@@ -139,6 +147,9 @@ func deal(cards []card, strategy string) ([]unit, error) {
 		for j, p := range c.instances {
 			u := unit{gpu: i, instance: j, profile: p, resource: model.NvidiaGPU}
 			if strategy == "mixed" {
+				if partial(p) {
+					continue // the plugin has no name for it
+				}
 				u.resource = resourceOf(p)
 			}
 			out = append(out, u)
@@ -155,23 +166,27 @@ func resourceOf(profile string) string {
 	return "nvidia.com/mig-" + strings.ReplaceAll(profile, "+", ".")
 }
 
+// partial reports whether an instance holds some of the compute slices of its
+// GPU slices only, as "1c.2g.10gb" does.
+func partial(profile string) bool { return strings.Contains(profile, "c.") }
+
 // uniform checks what the strategy single demands: every GPU cut, or none, and
 // all instances alike.
 func uniform(cards []card) error {
 	first := ""
-	for i, c := range cards {
+	for _, c := range cards {
 		switch {
 		case c.mig != cards[0].mig:
-			return &SharingError{Why: "migStrategy single needs MIG on for all GPUs of a node or for none"}
+			return &SharingError{Why: fmt.Sprintf("migStrategy single needs MIG on for all GPUs of a node or for none; GPU %d is unlike GPU %d", c.index, cards[0].index)}
 		case c.mig && len(c.instances) == 0:
-			return &SharingError{Why: fmt.Sprintf("migStrategy single: GPU %d is in MIG mode without instances", i)}
+			return &SharingError{Why: fmt.Sprintf("migStrategy single: GPU %d is in MIG mode without instances", c.index)}
 		}
 		for _, p := range c.instances {
 			if first == "" {
 				first = p
 			}
 			if p != first {
-				return &SharingError{Why: fmt.Sprintf("migStrategy single needs one profile on a node; there are %s and %s", first, p)}
+				return &SharingError{Why: fmt.Sprintf("migStrategy single needs one profile on a node; there are %s and %s (GPU %d)", first, p, c.index)}
 			}
 		}
 	}
@@ -181,6 +196,7 @@ func uniform(cards []card) error {
 // shared is what sharing makes of the units.
 type shared struct {
 	amounts    []model.Resources // by unit
+	shared     []bool            // by unit: an entry replicates it
 	kind       model.SharingKind
 	maxRequest map[string]int64
 }
@@ -188,7 +204,7 @@ type shared struct {
 // share replicates units as the config's active section says. MPS is the
 // active one whenever it is set.
 func share(units []unit, cards []card, cfg deviceconfig.Config) (shared, error) {
-	out := shared{amounts: make([]model.Resources, len(units))}
+	out := shared{amounts: make([]model.Resources, len(units)), shared: make([]bool, len(units))}
 	section, kind := active(cfg)
 	if kind == model.MPS {
 		if err := mpsFits(cards, cfg); err != nil {
@@ -196,7 +212,7 @@ func share(units []unit, cards []card, cfg deviceconfig.Config) (shared, error) 
 		}
 	}
 	for _, r := range section.Resources {
-		picked, err := pick(units, r)
+		picked, err := pick(units, cards, r)
 		if err != nil {
 			return out, &SharingError{Resource: r.Name, Why: err.Error()}
 		}
@@ -221,6 +237,7 @@ func share(units []unit, cards []card, cfg deviceconfig.Config) (shared, error) 
 // of their replicas, so the larger number.
 func (s *shared) add(i int, r deviceconfig.Resource, one bool) {
 	name := cmp.Or(r.Rename, r.Name)
+	s.shared[i] = true
 	if s.amounts[i] == nil {
 		s.amounts[i] = model.Resources{}
 	}
@@ -249,9 +266,9 @@ func mpsFits(cards []card, cfg deviceconfig.Config) error {
 	if cfg.Flags.MIGStrategy == "mixed" {
 		return &SharingError{Why: "the plugin refuses mps together with migStrategy mixed"}
 	}
-	for i, c := range cards {
+	for _, c := range cards {
 		if c.mig {
-			return &SharingError{Why: fmt.Sprintf("the plugin refuses mps on MIG devices, and GPU %d is in MIG mode", i)}
+			return &SharingError{Why: fmt.Sprintf("the plugin refuses mps on MIG devices, and GPU %d is in MIG mode", c.index)}
 		}
 	}
 	return nil
@@ -267,7 +284,7 @@ func mpsLimit(c card) int64 {
 
 // pick returns the units that an entry replicates. An entry for a resource
 // that the node does not have picks none.
-func pick(units []unit, r deviceconfig.Resource) ([]int, error) {
+func pick(units []unit, cards []card, r deviceconfig.Resource) ([]int, error) {
 	var all []int
 	for i, u := range units {
 		if u.resource == r.Name {
@@ -284,10 +301,12 @@ func pick(units []unit, r deviceconfig.Resource) ([]int, error) {
 	}
 	var out []int
 	for _, ref := range r.Devices.List {
-		at := slices.IndexFunc(all, func(i int) bool { return units[i].index() == ref })
+		at := slices.IndexFunc(all, func(i int) bool { return units[i].index(cards) == ref || units[i].uuid(cards) == ref })
 		switch {
 		case at >= 0 && !slices.Contains(out, all[at]):
 			out = append(out, all[at])
+		case at < 0 && strings.Contains(ref, "-") && cards[0].live != nil:
+			return nil, fmt.Errorf("the node has no device %s", ref)
 		case at < 0 && strings.Contains(ref, "-"):
 			return nil, fmt.Errorf("device %s is named by its UUID, which is known on its node only; name the index", ref)
 		case at < 0:
@@ -297,12 +316,29 @@ func pick(units []unit, r deviceconfig.Resource) ([]int, error) {
 	return out, nil
 }
 
-// index names a unit as a config's devices list does.
-func (u unit) index() string {
-	if u.instance < 0 {
-		return strconv.Itoa(u.gpu)
+// index names a unit as a config's devices list does: the driver's index of the
+// GPU, and after a colon that of the instance.
+func (u unit) index(cards []card) string {
+	c := cards[u.gpu]
+	switch {
+	case u.instance < 0:
+		return strconv.Itoa(c.index)
+	case c.live != nil:
+		return strconv.Itoa(c.index) + ":" + strconv.Itoa(c.live.Instances[u.instance].Index)
 	}
-	return strconv.Itoa(u.gpu) + ":" + strconv.Itoa(u.instance)
+	return strconv.Itoa(c.index) + ":" + strconv.Itoa(u.instance)
+}
+
+// uuid is the driver's name of a unit, "" for one of a catalogue.
+func (u unit) uuid(cards []card) string {
+	h := cards[u.gpu].live
+	switch {
+	case h == nil:
+		return ""
+	case u.instance < 0:
+		return h.UUID
+	}
+	return h.Instances[u.instance].UUID
 }
 
 // title names the card for messages.

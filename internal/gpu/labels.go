@@ -8,10 +8,9 @@ import (
 	"github.com/kerfdev/kerf/internal/model"
 )
 
-// labels returns the labels by which feature discovery describes the cards,
-// as far as they can be known before the node runs: what depends on the driver
-// (its version, and the exact memory, multiprocessors and engines of MIG
-// instances) is left out.
+// labels returns the labels by which feature discovery describes the cards. For
+// cards of a catalogue, what depends on the driver (the exact memory,
+// multiprocessors and engines of MIG instances) is left out.
 //
 // Of unlike GPUs the most numerous model is described, of equally many the
 // first; upstream's choice changes from run to run.
@@ -21,9 +20,8 @@ func labels(cards []card, units []unit, cfg deviceconfig.Config) map[string]stri
 	whole(out, about, number, wholeShared(cards, about, cfg))
 	capable, vgpu, cutUp := false, false, false
 	for _, c := range cards {
-		p, _ := find(c.Model, c.MemoryMiB)
-		vgpu = vgpu || isSlice(c.GPU)
-		capable = capable || (p.mig != "" && !isSlice(c.GPU))
+		vgpu = vgpu || c.isVGPU()
+		capable = capable || c.migCapable()
 		cutUp = cutUp || c.mig
 	}
 	put(out, "mig.capable", strconv.FormatBool(capable))
@@ -37,6 +35,33 @@ func labels(cards []card, units []unit, cfg deviceconfig.Config) map[string]stri
 	put(out, "mig.strategy", strategy)
 	instanceLabels(out, cards, units, cfg)
 	return out
+}
+
+func (c card) isVGPU() bool {
+	if c.live != nil {
+		return c.live.VGPU
+	}
+	return isSlice(c.GPU)
+}
+
+func (c card) migCapable() bool {
+	if c.live != nil {
+		return c.live.MIGCapable
+	}
+	p, _ := find(c.Model, c.MemoryMiB)
+	return p.mig != "" && !isSlice(c.GPU)
+}
+
+// memory is what feature discovery says of the card: the driver's figure, or
+// the one that drivers give for the model; clouds round differently.
+func (c card) memory() int64 {
+	if c.live != nil {
+		return c.MemoryMiB
+	}
+	if p, ok := find(c.Model, c.MemoryMiB); ok && p.memory > 0 && p.name(c.MemoryMiB) == p.label {
+		return p.memory
+	}
+	return c.MemoryMiB
 }
 
 // sharedAs is how feature discovery sees a resource in the config: by the first
@@ -94,13 +119,9 @@ func whole(out map[string]string, c card, number int, s sharedAs) {
 	put(out, "gpu.replicas", strconv.FormatInt(s.replicas, 10))
 	put(out, "gpu.sharing-strategy", s.strategy)
 	if c.Product != "" {
-		put(out, "gpu.product", c.Product+s.suffix)
+		put(out, "gpu.product", fit(c.Product, s.suffix))
 	}
-	memory := c.MemoryMiB
-	if p, ok := find(c.Model, c.MemoryMiB); ok && p.memory > 0 && p.name(c.MemoryMiB) == p.label {
-		memory = p.memory
-	}
-	if memory > 0 {
+	if memory := c.memory(); memory > 0 {
 		put(out, "gpu.memory", strconv.FormatInt(memory, 10))
 	}
 	if c.Family != "" {
@@ -127,13 +148,16 @@ func instanceLabels(out map[string]string, cards []card, units []unit, cfg devic
 		put(out, key+".replicas", strconv.FormatInt(s.replicas, 10))
 		put(out, key+".sharing-strategy", s.strategy)
 		if product := cards[u.gpu].Product; product != "" {
-			put(out, key+".product", product+"-MIG-"+strings.ReplaceAll(u.profile, "+", ".")+s.suffix)
+			put(out, key+".product", fit(product, "-MIG-"+strings.ReplaceAll(u.profile, "+", ".")+s.suffix))
 		}
 		put(out, key+".slices.gi", strconv.Itoa(gpuSlices(u.profile)))
 		put(out, key+".slices.ci", strconv.Itoa(gpuSlices(u.profile)))
-	}
-	if number["gpu"] > 0 {
-		delete(out, "nvidia.com/gpu.memory") // it is that of an instance
+		if key == "gpu" {
+			delete(out, "nvidia.com/gpu.memory") // it is that of an instance
+		}
+		if c := cards[u.gpu]; c.live != nil {
+			measured(out, key, c.live.Instances[u.instance])
+		}
 	}
 }
 

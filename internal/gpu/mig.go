@@ -181,7 +181,7 @@ func holds(c card, index int) error {
 	for _, name := range c.instances {
 		i := slices.IndexFunc(g.profiles, func(p profile) bool { return p.name == name })
 		switch {
-		case strings.Contains(name, "c."):
+		case partial(name):
 			fail.Why = "would be cut into " + name + ", and the plugin has no resource for a profile whose compute slices differ from its GPU slices"
 			return fail
 		case i < 0:

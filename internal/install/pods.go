@@ -23,7 +23,7 @@ func (r *reader) daemonSet(d manifest.Document) {
 			r.gfd = true
 		case runs(c, "config-manager"):
 			manager = c
-		case strings.Contains(image, "k8s-device-plugin") && !runs(c, "mps-control-daemon"):
+		case strings.Contains(image, "kerf-node"), strings.Contains(image, "k8s-device-plugin") && !runs(c, "mps-control-daemon"):
 			plugin = c
 		}
 	}

@@ -9,6 +9,7 @@ package intake
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kerfdev/kerf/api/manifest"
@@ -34,8 +35,15 @@ type Options struct {
 	// NoExtendedResourceToleration says that the cluster does not run the
 	// admission plugin of that name.
 	NoExtendedResourceToleration bool
-	// Now becomes Snapshot.Now.
+	// Guard says whether pods that the guard refuses are planned for.
+	Guard GuardMode
+	// Now becomes Snapshot.Now. The zero value is the time at which kerf snapshot
+	// wrote a file, where there is such a one.
 	Now time.Time
+	// GPUDeadline is how long a node's GPUs may take to come up and still count;
+	// 0 is 10 minutes, as kerf-controller has it. Without Now those that are
+	// missing never count.
+	GPUDeadline time.Duration
 }
 
 // Loaded is what the files say, and what is to be said about them.
@@ -49,15 +57,22 @@ type Loaded struct {
 // Load reads the files. It fails when they hold nothing that can be used, when
 // the region is not known, and when the price or type file cannot be read;
 // mistakes in single objects are notes.
-func Load(files []source.File, o Options) (Loaded, error) {
+func Load(files []source.File, o Options) (Loaded, error) { return LoadOver(nil, files, o) }
+
+// LoadOver is Load for a cluster's objects with the files on top: what a file
+// says counts where both have an object, as if it had been applied. Documents
+// of a cluster have no lines, and their File says which object they are.
+func LoadOver(cluster []manifest.Document, files []source.File, o Options) (Loaded, error) {
 	l := &loader{options: o}
-	docs, notes := source.ParseAll(files)
+	docs, notes := source.ParseHeads(files)
 	l.notes = notes
-	if len(docs) == 0 {
+	if len(docs)+len(cluster) == 0 {
 		return Loaded{}, nothing(files, notes)
 	}
-	docs = l.unique(docs)
+	docs = l.unique(slices.Concat(cluster, docs))
+	l.taken(docs)
 	l.read(docs)
+	l.guard(docs)
 	if err := l.book(); err != nil {
 		return Loaded{}, err
 	}
@@ -80,6 +95,7 @@ type loader struct {
 	notes    []model.Note
 	pool     nodepool.Result
 	types    catalog.Book
+	leasts   map[string]model.Node // what least found, where it is worth keeping; nil = nowhere
 }
 
 // nothing is the error for files without a single object.

@@ -230,7 +230,15 @@ func TestOverlaysChangeTypes(t *testing.T) {
 		"a pool's label that not every one has": {
 			[]string{pool, strings.NewReplacer("name: gpu", "name: cpu", "team: ml", "team: web").Replace(pool), overlay("a", "requirements: [{key: team, operator: In, values: [ml]}], price: '0.1'")},
 			0.526, 0,
-			[]string{"f2.yaml:1 NodeOverlay a is for some pools only (team); kerf applies overlays to types of every pool, so this one is left out"},
+			[]string{"f2.yaml:1 NodeOverlay a is for some pools only (team), and pool cpu may launch g4dn.xlarge too; kerf knows one price and capacity of a type, so there it is left out"},
+		},
+		"a pool's label, and types that no other pool launches": {
+			[]string{pool, strings.NewReplacer("name: gpu", "name: cpu", "team: ml", "team: web", "[g4dn.xlarge]", "[m5.xlarge]").Replace(pool), overlay("a", only+", price: '0.1', capacity: {smarter.io/fuse: 2}"), overlay("b", "weight: 5, requirements: [{key: team, operator: In, values: [ml]}], price: '0.2'")},
+			0.2, 2, nil,
+		},
+		"a pool's label and what the device configs decide anyway": {
+			[]string{pool, strings.NewReplacer("name: gpu", "name: cpu", "team: ml", "team: web").Replace(pool), overlay("a", "requirements: [{key: team, operator: In, values: [ml]}, {key: node.kubernetes.io/instance-type, operator: In, values: [g4dn.xlarge]}], capacity: {nvidia.com/gpu: 1}")},
+			0.526, 0, nil,
 		},
 		"nothing that is sold": {
 			[]string{overlay("a", "requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [x9.huge]}], price: '1'")},

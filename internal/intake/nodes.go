@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/kerfdev/kerf/api/deviceconfig"
-	"github.com/kerfdev/kerf/internal/catalog"
 	"github.com/kerfdev/kerf/internal/gpu"
 	"github.com/kerfdev/kerf/internal/model"
+	"github.com/kerfdev/kerf/internal/nodepool"
 )
 
 // nodes completes the nodes that exist by what the catalogue and the device
-// configs know of them, and adds the NodeClaims that have not become nodes yet.
+// configs know of them, adds the NodeClaims that have not become nodes yet, and
+// keeps for those the pods that they were made for.
 func (l *loader) nodes() {
 	arrived := map[string]int{}
 	for i := range l.snapshot.Nodes {
@@ -22,13 +22,23 @@ func (l *loader) nodes() {
 		l.join(n)
 	}
 	for i, claim := range l.pool.Claims {
-		if at, ok := arrived[l.pool.Origins[i].NodeName]; ok {
-			l.snapshot.Nodes[at].Leaving = l.snapshot.Nodes[at].Leaving || claim.Leaving
+		o := l.pool.Origins[i]
+		at, ok := arrived[o.NodeName]
+		if !ok {
+			l.predict(&claim, o)
+			l.snapshot.Nodes = append(l.snapshot.Nodes, claim)
 			continue
 		}
-		l.predict(&claim, l.pool.Origins[i].Class)
-		l.snapshot.Nodes = append(l.snapshot.Nodes, claim)
+		n := &l.snapshot.Nodes[at]
+		if n.Leaving = n.Leaving || claim.Leaving; !n.Leaving && l.comes(o) {
+			*n = l.incoming(*n, claim, o)
+		}
 	}
+	byName := map[string]*model.Node{}
+	for i := range l.snapshot.Nodes {
+		byName[l.snapshot.Nodes[i].Name] = &l.snapshot.Nodes[i]
+	}
+	reserve(l.snapshot.Pods, l.reserved(byName, l.pool.Origins, l.pool.Claims))
 }
 
 // join adds the price and the request rule of a node that exists.
@@ -89,7 +99,7 @@ func (l *loader) consumable() {
 	}
 	l.snapshot.Sharing.Consumable = true
 	l.note(model.Info, "assumed-parts", l.snapshot.Pods[i].Spec.Place,
-		"pods ask for parts of a GPU's memory or compute: the cluster is taken to hand out every GPU that no device config shares in such parts, as HAMi does", "")
+		"pods ask for parts of a GPU's memory or compute: the cluster is taken to hand out every GPU that no device config shares in such parts, as HAMi does; how many pods HAMi lets on one GPU (deviceSplitCount, 10 by default) is not counted", "")
 }
 
 func (l *loader) unpriced(n model.Node, known bool) {
@@ -126,34 +136,21 @@ func priceOf(t model.InstanceType, zone, capacity string) float64 {
 
 // predict says what a node that has been ordered will offer. What its claim
 // reports counts, except for GPUs, which no claim knows before the plugin runs.
-func (l *loader) predict(n *model.Node, class string) {
+func (l *loader) predict(n *model.Node, o nodepool.Origin) {
 	t, known := l.types.Type(n.Type)
-	if !known {
-		if n.Unready == "" && len(n.Allocatable) == 0 {
-			n.Unready = "its instance type is not known yet"
-		}
+	if known {
+		*n = l.asType(*n, t, o)
 		return
 	}
-	n.Price = priceOf(t, n.Zone, n.CapacityType)
-	n.Labels = merged(t.Labels, n.Labels)
-	if len(n.Allocatable) == 0 {
-		n.Allocatable = catalog.Allocatable(t, l.pool.Classes[class].Kubelet)
-	}
-	ad, err := gpu.ForNode(t, l.snapshot.Sharing, n.Labels)
-	if err != nil {
-		return // the checks name it
-	}
-	n.Allocatable = n.Allocatable.Clone()
-	for _, name := range n.Allocatable.Names() {
-		if strings.HasPrefix(name, "nvidia.com/") {
-			delete(n.Allocatable, name)
+	if n.Type == "" {
+		if least, ok := l.least(n, o); ok {
+			n.Allocatable, n.Devices, n.Limits, n.Price = least.Allocatable, least.Devices, least.Limits, least.Price
+			return
 		}
 	}
-	for name, v := range ad.Resources {
-		n.Allocatable[name] = v
+	if n.Unready == "" && len(n.Allocatable) == 0 {
+		n.Unready = "its instance type is not known yet"
 	}
-	n.Devices, n.Limits = ad.Devices, ad.MaxRequest
-	n.Labels = merged(ad.Labels, n.Labels)
 }
 
 // merged is base with over's entries in place of its own.

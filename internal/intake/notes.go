@@ -31,6 +31,9 @@ func (l *loader) unique(docs []manifest.Document) []manifest.Document {
 			out = append(out, d)
 			continue
 		}
+		if d.Root.Line == 0 {
+			continue // a cluster's, which the file would change
+		}
 		l.note(model.Warning, "repeated-object", model.Place{File: d.File, Line: d.Root.Line, Object: d.Title()},
 			"this object is given again at "+model.Place{File: docs[at].File, Line: docs[at].Root.Line}.String()+"; the last one counts", "keep one of the two")
 	}
@@ -66,7 +69,7 @@ var silent = []string{
 // unread names the kinds that nobody reads: those that may make pods one by
 // one, those that cannot all together.
 func (l *loader) unread(docs []manifest.Document) {
-	known := slices.Concat(workload.Kinds(), nodepool.Kinds(), install.Kinds())
+	known := slices.Concat([]string{"kerf.dev/" + KindSnapshot}, workload.Kinds(), nodepool.Kinds(), install.Kinds())
 	first := map[string]manifest.Document{}
 	count := map[string]int{}
 	var order, quiet []string

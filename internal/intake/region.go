@@ -2,6 +2,7 @@ package intake
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -32,6 +33,39 @@ func (l *loader) book() error {
 	return nil
 }
 
+// Book is the book of Options.Region, or of DefaultRegion, with the user's own
+// types and prices over it, and notes on those that change nothing.
+func Book(o Options) (catalog.Book, []model.Note, error) {
+	l := &loader{options: o}
+	book, err := l.load(cmp.Or(o.Region, DefaultRegion))
+	if err != nil {
+		return book, nil, err
+	}
+	book, err = l.own(book)
+	return book, l.notes, err
+}
+
+// A FileError is why a file of the user's own prices or types cannot be used.
+type FileError struct {
+	File string
+	Err  error
+}
+
+// Error names the file first.
+func (e *FileError) Error() string { return e.File + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong in the file.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Note is the error with its place apart from its text.
+func (e *FileError) Note() model.Note {
+	out := model.Note{Code: "unusable-file", Severity: model.Error, Place: model.Place{File: e.File}, Text: e.Err.Error()}
+	if at := (*catalog.LineError)(nil); errors.As(e.Err, &at) {
+		out.Place.Line, out.Text = at.Line, at.Err.Error()
+	}
+	return out
+}
+
 // load takes the book of a region; for a region without one, the types alone
 // when the user brings prices.
 func (l *loader) load(region string) (catalog.Book, error) {
@@ -52,12 +86,12 @@ func (l *loader) own(book catalog.Book) (catalog.Book, error) {
 	var err error
 	if f := l.options.InstanceTypes; len(f.Data) > 0 {
 		if types, err = catalog.ParseInstanceTypes(f.Data); err != nil {
-			return book, fmt.Errorf("%s: %w", f.Name, err)
+			return book, &FileError{f.Name, err}
 		}
 	}
 	if f := l.options.Prices; len(f.Data) > 0 {
 		if prices, err = catalog.ParsePrices(f.Data); err != nil {
-			return book, fmt.Errorf("%s: %w", f.Name, err)
+			return book, &FileError{f.Name, err}
 		}
 	}
 	out, notes := book.With(types, prices)

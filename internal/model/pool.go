@@ -70,6 +70,7 @@ type Pool struct {
 	NodeClass     string // "EC2NodeClass/default", or ""
 	Kubelet       Kubelet
 	Disruption    Disruption
+	CPUOnGPU      bool      // pods that ask for no GPU may use its GPU nodes like any other
 	Unusable      []Verdict // why nothing can be launched from it; empty = usable
 	Place         Place
 }

@@ -7,6 +7,7 @@ type Code string
 const (
 	// The pod itself, wherever it would go.
 	CodeInvalid   Code = "invalid"   // the API server refuses it
+	CodeGuard     Code = "guard"     // the guard refuses it; Key is the rule
 	CodeQuota     Code = "quota"     // a ResourceQuota is used up
 	CodeGated     Code = "gated"     // scheduling gates are set
 	CodeScheduler Code = "scheduler" // another scheduler places it

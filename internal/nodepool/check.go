@@ -20,7 +20,7 @@ func (o *object) settle() {
 	if o.inline != nil {
 		o.inline.settle()
 	}
-	if o.kind == kindClaim && at(o.doc.Root, "status.providerID") != nil {
+	if o.kind == kindClaim && (at(o.doc.Root, "status.providerID") != nil || at(o.doc.Root, "metadata.uid") != nil) {
 		return // it came out of a cluster, which has accepted it
 	}
 	c := checkers[o.kind]()

@@ -1,6 +1,10 @@
 package nodepool
 
 import (
+	"strings"
+	"time"
+
+	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -44,7 +48,22 @@ func (o *object) claim() (model.Node, Origin) {
 	}
 	origin := Origin{
 		Claim: o.doc.Name, NodeName: status.Get("nodeName").Str(), ProviderID: status.Get("providerID").Str(),
-		Class: className(at(o.root, "spec.nodeClassRef")),
+		Class: className(at(o.root, "spec.nodeClassRef")), Requirements: reqs, StartupTaints: distinct(o.taints("spec.startupTaints")),
+	}
+	if c := condition(status, "Initialized"); c.Get("status").Str() == "True" {
+		origin.Initialized = when(c)
+		if origin.Initialized.IsZero() {
+			origin.Initialized = time.Unix(0, 0).UTC() // it is, if nobody knows since when
+		}
+	} else if origin.Coming = status.Get("conditions") != nil; origin.Coming {
+		for _, name := range []string{"Initialized", "Registered"} {
+			if c := condition(status, name); c != nil && (name == "Initialized" || c.Get("status").Str() == "True") {
+				origin.Since = when(c)
+			}
+		}
+	}
+	if pods := at(o.root, "metadata.annotations").Get(AnnotationPods).Str(); pods != "" {
+		origin.Pods = strings.Split(pods, ",")
 	}
 	node := model.Node{
 		Name:         orDefault(origin.NodeName, o.doc.Name),
@@ -63,4 +82,43 @@ func (o *object) claim() (model.Node, Origin) {
 		node.Unready = o.unread[0].Detail
 	}
 	return node, origin
+}
+
+// condition finds a condition in an object's status.
+func condition(status *manifest.Node, name string) *manifest.Node {
+	if conditions := status.Get("conditions"); conditions != nil {
+		for _, c := range conditions.Items {
+			if c.Get("type").Str() == name {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// when is since when a condition has been as it is; zero when it does not say.
+func when(condition *manifest.Node) time.Time {
+	t, err := time.Parse(time.RFC3339, condition.Get("lastTransitionTime").Str())
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// ready records why Karpenter does not launch from a pool of a cluster: it is
+// being deleted, or its condition Ready is not true. A pool that reports
+// nothing is taken to be ready.
+func (o *object) ready() {
+	if at(o.doc.Root, "metadata.deletionTimestamp") != nil {
+		o.unusable("deletionTimestamp", "the NodePool is being deleted")
+	}
+	c := condition(o.doc.Root.Get("status"), "Ready")
+	if c == nil || c.Get("status").Str() == "True" {
+		return
+	}
+	detail := "the NodePool is not ready"
+	if why := c.Get("message").Str(); why != "" {
+		detail += ": " + why
+	}
+	o.unusable("Ready", detail)
 }

@@ -132,7 +132,19 @@ spec:
 	if diff := cmp.Diff(want, got.Claims); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	origins := []Origin{{"gpu-abc", "ip-10-0-0-1", "aws:///us-east-1a/i-1", "EC2NodeClass/default"}, {"old", "", "", "EC2NodeClass/default"}}
+	origins := []Origin{
+		{
+			Claim: "gpu-abc", NodeName: "ip-10-0-0-1", ProviderID: "aws:///us-east-1a/i-1", Class: "EC2NodeClass/default",
+			Requirements: []model.Requirement{
+				{Key: "kubernetes.io/arch", Operator: model.In, Values: []string{"amd64"}, Line: 8},
+				{Key: "karpenter.k8s.aws/instance-family", Operator: model.In, Values: []string{"g4dn", "g5"}, Line: 8},
+			},
+			StartupTaints: []model.Taint{{Key: "warm", Effect: "NoSchedule"}},
+		},
+		{Claim: "old", Class: "EC2NodeClass/default", Requirements: []model.Requirement{
+			{Key: "node.kubernetes.io/instance-type", Operator: model.In, Values: []string{"m5.large"}, Line: 21},
+		}},
+	}
 	if diff := cmp.Diff(origins, got.Origins); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -34,6 +34,7 @@ func (o *object) pool(classes map[string]Class) model.Pool {
 		},
 		Place: o.place(""),
 	}
+	p.CPUOnGPU = at(o.root, "metadata.annotations").Get(AnnotationCPUOnGPU).Str() == "true" || p.Annotations[AnnotationCPUOnGPU] == "true"
 	p.Weight = weight(spec.Get("weight"))
 	var unread []string
 	p.Limits, unread = amounts(spec.Get("limits"))
@@ -56,6 +57,7 @@ func (o *object) pool(classes map[string]Class) model.Pool {
 	}
 	o.sameTaint(append(slices.Clone(p.Taints), p.StartupTaints...))
 	p.Taints, p.StartupTaints = distinct(p.Taints), distinct(p.StartupTaints)
+	o.ready()
 	p.Unusable = o.unread
 	return p
 }

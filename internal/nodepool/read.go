@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/model"
@@ -30,7 +32,31 @@ type Origin struct {
 	NodeName   string // status.nodeName, "" while not registered
 	ProviderID string // status.providerID, "" while not launched
 	Class      string // as Pool.NodeClass
+	// Coming says that the claim reports its conditions and that its node does not
+	// have everything yet that it is expected to have.
+	Coming bool
+	// Since is, while Coming, when the node registered, or when it was found to
+	// lack something; zero when the claim does not say.
+	Since time.Time
+	// Initialized is when the node had all that; zero when it has not, or when the
+	// claim reports no conditions.
+	Initialized time.Time
+	// Requirements are the claim's, by which the cloud chooses while it launches.
+	Requirements []model.Requirement
+	// StartupTaints are those that the node loses before it is initialized.
+	StartupTaints []model.Taint
+	// Pods are those that the claim was made for, as "namespace/name", where
+	// kerf-controller made it.
+	Pods []string
 }
+
+// AnnotationPods is the annotation by which kerf-controller notes on a NodeClaim
+// which pods it was made for: "namespace/name" with commas between them.
+const AnnotationPods = "kerf.dev/pods"
+
+// AnnotationCPUOnGPU set to "true" on a NodePool, or on its template, lets pods
+// that ask for no GPU use its GPU nodes like any other.
+const AnnotationCPUOnGPU = "kerf.dev/cpu-pods-on-gpu-nodes"
 
 // Kinds lists what Read uses, as "group/Kind".
 func Kinds() []string {
@@ -129,8 +155,17 @@ func (o *object) versionNote() model.Note {
 	return model.Note{
 		Code: "old-version", Severity: model.Warning, Place: o.place("apiVersion"),
 		Text: fmt.Sprintf("karpenter 1.15 does not serve %s %s; it is read as %s", o.doc.APIVersion, o.doc.Kind, o.version()+" "+o.kind),
-		Fix:  "kerf migrate -f " + o.doc.File,
+		Fix:  o.migrate(),
 	}
+}
+
+// migrate is the command that brings the object up to date. Objects without
+// lines come from a cluster.
+func (o *object) migrate() string {
+	if o.doc.Root.LineOf() == 0 {
+		return "kubectl get " + strings.ToLower(o.doc.Kind) + "s." + o.doc.Group() + " -o yaml | kerf migrate -f -"
+	}
+	return "kerf migrate -f " + o.doc.File
 }
 
 // gather picks the documents that this package knows, and upgrades each.

@@ -25,6 +25,21 @@ import (
 //go:embed schemas/*.json
 var schemaFiles embed.FS
 
+// ClassSchema returns what the CRD of EC2NodeClass (karpenter.k8s.aws/v1, AWS
+// provider v1.15) allows, for clusters that are to take node classes without
+// the provider.
+func ClassSchema() (*apiextensionsv1.JSONSchemaProps, error) {
+	data, err := schemaFiles.ReadFile("schemas/ec2nodeclasses.json")
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of EC2NodeClass: %w", err)
+	}
+	out := &apiextensionsv1.JSONSchemaProps{}
+	if err := json.Unmarshal(data, out); err != nil {
+		return nil, fmt.Errorf("decode the schema of EC2NodeClass: %w", err)
+	}
+	return out, nil
+}
+
 // A checker holds one kind's schema and compiled rules. Building one costs
 // tens of milliseconds, nearly all of it CEL, so it is built when the first
 // object of its kind comes.

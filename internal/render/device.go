@@ -77,11 +77,24 @@ func seat(devices []model.Device, pods []int, all []model.Pod, of []int, onDevic
 		}
 	}
 	for i := range out {
+		full(out[i].shares)
 		slices.SortStableFunc(out[i].slices, func(a, b slot) int {
 			return cmp.Or(strings.Compare(a.resource, b.resource), cmp.Compare(uint(a.workload), uint(b.workload)))
 		})
 	}
 	return out
+}
+
+// full keeps a GPU's shares within one GPU: a pod that takes most of its memory
+// and one that takes most of its cores fit together, and both are drawn smaller.
+func full(shares []share) {
+	sum := 0.0
+	for _, s := range shares {
+		sum += s.part
+	}
+	for i := range shares {
+		shares[i].part /= max(1, sum)
+	}
 }
 
 // consumable says whether a node's pods hold amounts of its GPUs.

@@ -35,6 +35,9 @@ func TestSeat(t *testing.T) {
 		return &model.PodSpec{Requests: model.Resources{resource: n}}
 	}
 	half := &model.PodSpec{Shares: []model.DeviceShare{{Resource: model.NvidiaGPU, Count: 1, PerDevice: model.Resources{"nvidia.com/gpumem": 8000, "nvidia.com/gpucores": 30}}}}
+	hungry := func(memory, cores int64) *model.PodSpec {
+		return &model.PodSpec{Shares: []model.DeviceShare{{Resource: model.NvidiaGPU, Count: 1, PerDevice: model.Resources{"nvidia.com/gpumem": memory, "nvidia.com/gpucores": cores}}}}
+	}
 	shared := model.Device{Model: "t4", Shares: model.Resources{"nvidia.com/gpumem": 16000, "nvidia.com/gpucores": 100}}
 	tests := map[string]struct {
 		devices []model.Device
@@ -67,6 +70,12 @@ func TestSeat(t *testing.T) {
 			specs:   []*model.PodSpec{half, half},
 			on:      map[int][]int{0: {1}, 1: {1}},
 			want:    " | a0.50 b0.50",
+		},
+		"one takes the memory and one the cores": {
+			devices: []model.Device{shared},
+			specs:   []*model.PodSpec{hungry(12800, 20), hungry(1600, 80)},
+			on:      map[int][]int{0: {0}, 1: {0}},
+			want:    "a0.50 b0.50",
 		},
 	}
 	for name, tt := range tests {

@@ -338,3 +338,19 @@ func TestRunsAreIndependent(t *testing.T) {
 		t.Error("the Snapshot was written to")
 	}
 }
+
+// A NodeClass may give nodes a larger disk than the type has by itself.
+func TestALargerDiskIsRoomForPods(t *testing.T) {
+	for size, placed := range map[int64]bool{0: false, 200 * gi: true} {
+		s := usEast(t, model.LabelInstanceType, "g4dn.xlarge")
+		s.Pools[0].Kubelet.RootBytes = size
+		add(&s, 1, spec(500, 1, model.EphemeralStorage, 150*gi))
+		r, err := Run(s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(r.Unplaced) == 0; got != placed {
+			t.Errorf("a disk of %d GiB: placed is %v, want %v: %v", size/gi, got, placed, r.Unplaced)
+		}
+	}
+}

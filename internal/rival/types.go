@@ -147,11 +147,13 @@ func (b *book) inPool(s model.Snapshot, p *model.Pool) []*cloudprovider.Instance
 }
 
 // physical returns a type's capacity and what of it pods do not get. A pool's
-// limit on pods is a capacity, as it is to the AWS provider.
+// limit on pods is a capacity, as it is to the AWS provider, and so is a disk
+// that the pool's NodeClass makes larger: there the capacity is what pods get.
 func physical(t *model.InstanceType, k model.Kubelet) (capacity, overhead model.Resources) {
 	free := catalog.Allocatable(*t, k)
 	capacity, overhead = overlay.Counted(*t), model.Resources{}
 	capacity[model.Pods] = free[model.Pods]
+	capacity[model.EphemeralStorage] = max(capacity[model.EphemeralStorage], free[model.EphemeralStorage])
 	for _, name := range capacity.Names() {
 		if kept := capacity[name] - free[name]; kept > 0 {
 			overhead[name] = kept

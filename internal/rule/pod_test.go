@@ -3,6 +3,7 @@ package rule
 import (
 	"testing"
 
+	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -21,48 +22,48 @@ func tolerates(tols ...model.Toleration) func(*model.PodSpec) {
 }
 
 func TestEnvVisibleDevices(t *testing.T) {
-	system := pod(model.Container{Name: "c", Env: env(visibleDevices, "all")})
+	system := pod(model.Container{Name: "c", Env: env(guard.VisibleDevices, "all")})
 	system.Pods[0].Namespace = "gpu-operator"
-	daemon := pod(model.Container{Name: "c", Env: env(visibleDevices, "all")})
+	daemon := pod(model.Container{Name: "c", Env: env(guard.VisibleDevices, "all")})
 	daemon.Pods[0].Owner = "DaemonSet team-a/dcgm"
 	run(t, "env-visible-devices", map[string]scenario{
 		"all GPUs without a limit": {
-			in: pod(model.Container{Name: "c", Env: env(visibleDevices, "all")}),
+			in: pod(model.Container{Name: "c", Env: env(guard.VisibleDevices, "all")}),
 			want: []said{{
 				"container c sets NVIDIA_VISIBLE_DEVICES to all: it uses GPUs of its node that it did not ask for and that others are given",
 				"take it away and ask for nvidia.com/gpu in limits",
 			}},
 		},
 		"with a limit it counts all the same": {
-			in: pod(model.Container{Name: "c", Limits: oneGPU, Env: env(visibleDevices, "0")}),
+			in: pod(model.Container{Name: "c", Limits: oneGPU, Env: env(guard.VisibleDevices, "0")}),
 			want: []said{{
 				"container c sets NVIDIA_VISIBLE_DEVICES to 0: it sees those GPUs rather than the ones it is given for its limit",
 				"take it away: the plugin sets it for a container with a GPU limit",
 			}},
 		},
 		"from a ConfigMap": {
-			in: pod(model.Container{Name: "c", Env: []model.Env{{Name: visibleDevices, From: "configMapKeyRef"}}}),
+			in: pod(model.Container{Name: "c", Env: []model.Env{{Name: guard.VisibleDevices, From: "configMapKeyRef"}}}),
 			want: []said{{
 				"container c takes NVIDIA_VISIBLE_DEVICES from configMapKeyRef: whoever writes that decides which GPUs it sees, whatever it asked for",
 				"take it away and ask for nvidia.com/gpu in limits",
 			}},
 		},
 		"by expansion": {
-			in: pod(model.Container{Name: "c", Env: env(visibleDevices, "$(GPUS)")}),
+			in: pod(model.Container{Name: "c", Env: env(guard.VisibleDevices, "$(GPUS)")}),
 			want: []said{{
 				"container c sets NVIDIA_VISIBLE_DEVICES to $(GPUS): what that stands for decides which GPUs it sees, whatever it asked for",
 				"take it away and ask for nvidia.com/gpu in limits",
 			}},
 		},
 		"given twice, the last counts": {
-			in: pod(model.Container{Name: "c", Env: env(visibleDevices, "void", visibleDevices, "all")}),
+			in: pod(model.Container{Name: "c", Env: env(guard.VisibleDevices, "void", guard.VisibleDevices, "all")}),
 			want: []said{{
 				"container c sets NVIDIA_VISIBLE_DEVICES to all: it uses GPUs of its node that it did not ask for and that others are given",
 				"take it away and ask for nvidia.com/gpu in limits",
 			}},
 		},
-		"void":                          {in: pod(model.Container{Name: "c", Env: env(visibleDevices, " void ")})},
-		"none":                          {in: pod(model.Container{Name: "c", Env: env(visibleDevices, "none")})},
+		"void":                          {in: pod(model.Container{Name: "c", Env: env(guard.VisibleDevices, " void ")})},
+		"none":                          {in: pod(model.Container{Name: "c", Env: env(guard.VisibleDevices, "none")})},
 		"another variable":              {in: pod(model.Container{Name: "c", Env: env("nvidia_visible_devices", "all")})},
 		"a namespace of NVIDIA's own":   {in: system},
 		"a DaemonSet, as exporters are": {in: daemon},
@@ -70,7 +71,7 @@ func TestEnvVisibleDevices(t *testing.T) {
 }
 
 func TestEnvLineIsTheVariables(t *testing.T) {
-	n := byName(t, "env-visible-devices").Run(pod(model.Container{Name: "c", Env: env("A", "b", visibleDevices, "all")}))
+	n := byName(t, "env-visible-devices").Run(pod(model.Container{Name: "c", Env: env("A", "b", guard.VisibleDevices, "all")}))
 	if len(n) != 1 || n[0].Place.Line != 22 || n[0].Place.Object != "Pod team-a/app" {
 		t.Errorf("got %+v, want line 22 of Pod team-a/app", n)
 	}
@@ -86,7 +87,7 @@ func TestEnvCUDAVersion(t *testing.T) {
 			}},
 		},
 		"with the variable of newer images": {in: pod(model.Container{Name: "c", Env: env("CUDA_VERSION", "12.2", "NVIDIA_REQUIRE_CUDA", "cuda>=12")})},
-		"with the devices pinned":           {in: pod(model.Container{Name: "c", Env: env("CUDA_VERSION", "12.2", visibleDevices, "void")})},
+		"with the devices pinned":           {in: pod(model.Container{Name: "c", Env: env("CUDA_VERSION", "12.2", guard.VisibleDevices, "void")})},
 		"with a GPU limit":                  {in: pod(model.Container{Name: "c", Limits: oneGPU, Env: env("CUDA_VERSION", "12.2")})},
 	})
 }
@@ -110,12 +111,12 @@ func TestSysAdminGPUEnv(t *testing.T) {
 		"drop the capability, or the variable",
 	}}
 	run(t, "sys-admin-gpu-env", map[string]scenario{
-		"the capability":                    {in: pod(model.Container{Name: "c", Caps: []string{"SYS_ADMIN"}, Env: env(visibleDevices, "all")}), want: want},
+		"the capability":                    {in: pod(model.Container{Name: "c", Caps: []string{"SYS_ADMIN"}, Env: env(guard.VisibleDevices, "all")}), want: want},
 		"its long name, and the old marker": {in: pod(model.Container{Name: "c", Caps: []string{"CAP_SYS_ADMIN"}, Env: env("CUDA_VERSION", "12")}), want: want},
-		"every capability":                  {in: pod(model.Container{Name: "c", Caps: []string{"ALL"}, Env: env(visibleDevices, "all")}), want: want},
+		"every capability":                  {in: pod(model.Container{Name: "c", Caps: []string{"ALL"}, Env: env(guard.VisibleDevices, "all")}), want: want},
 		"the capability alone":              {in: pod(model.Container{Name: "c", Caps: []string{"SYS_ADMIN"}})},
-		"another capability":                {in: pod(model.Container{Name: "c", Caps: []string{"NET_ADMIN"}, Env: env(visibleDevices, "all")})},
-		"privileged, which says more":       {in: pod(model.Container{Name: "c", Privileged: true, Caps: []string{"ALL"}, Env: env(visibleDevices, "all")})},
+		"another capability":                {in: pod(model.Container{Name: "c", Caps: []string{"NET_ADMIN"}, Env: env(guard.VisibleDevices, "all")})},
+		"privileged, which says more":       {in: pod(model.Container{Name: "c", Privileged: true, Caps: []string{"ALL"}, Env: env(guard.VisibleDevices, "all")})},
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -241,7 +242,7 @@ func TestASoundClusterHasNoNotes(t *testing.T) {
 
 func TestRulesDoNotWriteToTheSnapshot(t *testing.T) {
 	build := func() model.Snapshot {
-		s := pod(model.Container{Name: "c", Privileged: true, Caps: []string{"SYS_ADMIN"}, Env: []model.Env{{Name: visibleDevices, Value: "all"}}})
+		s := pod(model.Container{Name: "c", Privileged: true, Caps: []string{"SYS_ADMIN"}, Env: []model.Env{{Name: guard.VisibleDevices, Value: "all"}}})
 		s.Pools = []model.Pool{pool("shared", tainted(taint("z", ""), taint("a", "")), labels(model.LabelDeviceConfig, "x")), pool("gpu", tainted())}
 		s.Plugins = []model.Plugin{chart(""), chart("0.14.3")}
 		s.Nodes = []model.Node{{Name: "n", Type: "g4dn.xlarge", Taints: []model.Taint{taint("b", "")}}}

@@ -11,7 +11,7 @@ import (
 // A bin is a node that exists, with what pending pods may still use of it.
 type bin struct {
 	free  []int64
-	gpu   bool
+	gpu   bool // it has GPUs and is kept for pods that ask for them
 	rack  *rack
 	host  *hostState
 	takes []take
@@ -21,11 +21,15 @@ type bin struct {
 // daemons that are to come.
 func newBins(m *market, g *group, c *classifier) []bin {
 	out := make([]bin, len(m.snap.Nodes))
+	open := map[string]bool{}
+	for i := range m.pools {
+		open[m.pools[i].src.Name] = m.pools[i].src.CPUOnGPU
+	}
 	for i := range m.snap.Nodes {
 		n := &m.snap.Nodes[i]
 		b := &out[i]
 		b.free = m.dims.vector(n.Allocatable)
-		b.gpu = nodeHasGPU(n)
+		b.gpu = nodeHasGPU(n) && !open[n.Pool]
 		shared := slices.ContainsFunc(n.Devices, func(d model.Device) bool { return len(d.Shares) > 0 })
 		m.dims.hold(b.free, len(n.Devices), shared)
 		if shared {

@@ -20,7 +20,7 @@ import (
 //	use g5.* g4dn.xlarge                types of us-east-1 by name; "zones a b", "only on-demand" narrow all
 //	type small cpu=2 memory=4Gi pods=10 gpu=1 od=0.1 spot=0.03     zones z1 z2 z3
 //	config shared replicas=4 [rename] [max]     default CONFIG     mig LAYOUT 1g.5gb=7
-//	pool NAME [weight=1] [limit.cpu=10] [replicas=2] [unusable=why] [maxPods=8]
+//	pool NAME [weight=1] [limit.cpu=10] [replicas=2] [unusable=why] [maxPods=8] [cpu-on-gpu=true]
 //	    in KEY V...  notin KEY V...  exists KEY  lacks KEY  gt KEY V   [min=2]   label K=V   taint K=V:Effect
 //	pod NAME [xN] cpu=1 memory=1Gi nvidia.com/gpu=1 [ns=a] [owner=Kind/name] [node=n] [priority=5]
 //	    select K=V   in KEY V... (and the others; "or" begins another term)   prefer W in KEY V...
@@ -211,6 +211,8 @@ func (sc *script) pool(w []string) error {
 			p.Weight = int(n)
 		case k == "replicas":
 			p.Replicas, p.Static = n, true
+		case k == "cpu-on-gpu":
+			p.CPUOnGPU = v == "true"
 		case k == "maxPods":
 			p.Kubelet.MaxPods = n
 		case k == "unusable":

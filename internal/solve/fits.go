@@ -52,6 +52,9 @@ func (a *attempt) keepOffGPUs(s int, fits set, plain bool) {
 			continue
 		}
 		p := &a.m.pools[k.pool]
+		if p.src.CPUOnGPU {
+			continue
+		}
 		if plain || !(chosen || p.onlyGPU || toleratesByChoice(a.specs[s], p.src.Taints)) {
 			fits.drop(i)
 		}

@@ -292,7 +292,7 @@ func (r *refusing) limit(kinds []int) (model.Verdict, bool) {
 // others hold it, and those only for the reasons of keepOffGPUs.
 func (r *refusing) policy(spec *model.PodSpec, kinds []int, p int) ([]int, model.Verdict) {
 	pl := &r.a.m.pools[p]
-	if asksGPU(spec) || r.a.opts.CPUOnGPU {
+	if asksGPU(spec) || r.a.opts.CPUOnGPU || pl.src.CPUOnGPU {
 		return kinds, model.Verdict{}
 	}
 	plain := r.keep(kinds, func(k int) bool { return !r.a.m.kinds[k].gpu })

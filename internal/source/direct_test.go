@@ -101,13 +101,13 @@ func TestDumpIsReadAsOneDocument(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u, ok := split(tt.text)
 			if ok {
-				_, _, ok = u.read(same)
+				_, _, ok = u.read(same, nil)
 			}
 			if ok != tt.split {
 				t.Errorf("read item by item: %v, want %v", ok, tt.split)
 			}
 			c := chunk{text: tt.text}
-			got, gotNotes := c.parse(same, &slab{})
+			got, gotNotes := c.parse(same, &slab{}, nil)
 			want, wantNotes := c.library(same)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-library +here)\n%s", diff)

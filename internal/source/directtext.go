@@ -68,6 +68,8 @@ func plainKey(text string) (string, manifest.Kind) {
 // plainScalar gives the kind and the JSON text of a text without quotes.
 func plainScalar(text string) (manifest.Kind, string) {
 	switch c := text[0]; {
+	case text == "true" || text == "false":
+		return manifest.Bool, text
 	case c >= '0' && c <= '9':
 		if c != '0' && len(text) < 18 && strings.Trim(text, "0123456789") == "" {
 			return manifest.Number, text

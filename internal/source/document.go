@@ -35,6 +35,7 @@ func (p *parsed) add(file, via string, root *manifest.Node) {
 
 func (p *parsed) append(d manifest.Document) {
 	p.duplicates(d)
+	d.Again = p.heads.of(d.Root)
 	p.docs = append(p.docs, d)
 }
 
@@ -61,7 +62,7 @@ func (p *parsed) list(d manifest.Document) {
 
 // item adds one item; its repeated keys were told with the list's.
 func (p *parsed) item(list manifest.Document, item *manifest.Node) {
-	var one parsed
+	one := parsed{heads: p.heads}
 	one.add(list.File, list.Via, item)
 	p.docs = append(p.docs, one.docs...)
 	for _, n := range one.notes {

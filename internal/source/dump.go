@@ -52,7 +52,7 @@ func split(text string) (u dump, ok bool) {
 
 // read reads the frame and the items; ok is false when they are better read
 // together.
-func (u dump) read(lineOf func(int) int) (root *manifest.Node, notes []model.Note, ok bool) {
+func (u dump) read(lineOf func(int) int, h *heads) (root *manifest.Node, notes []model.Note, ok bool) {
 	root, said, ok := plainly(u.frame, func(line int) int {
 		if line > u.head {
 			line += u.lines
@@ -71,7 +71,10 @@ func (u dump) read(lineOf func(int) int) (root *manifest.Node, notes []model.Not
 	each(len(u.items), func() func(int) {
 		var s slab
 		return func(i int) {
-			list.Items[i], remarked[i] = u.items[i].item(func(line int) int { return lineOf(line + u.items[i].skip) }, &s)
+			at := func(line int) int { return lineOf(line + u.items[i].skip) }
+			item := u.items[i]
+			list.Items[i], remarked[i] = item.item(at, h.room(&s, item.text))
+			list.Items[i] = h.cutFrom(&s, list.Items[i], func() *manifest.Node { whole, _ := item.item(at, sized(len(item.text))); return whole })
 		}
 	})
 	if slices.Contains(list.Items, nil) {

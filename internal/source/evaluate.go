@@ -366,5 +366,5 @@ func (e *evaluator) trees(v *manifest.Node) ([]*manifest.Node, []model.Note) {
 			return lines[0]
 		}
 		return lines[min(line, len(lines))-1]
-	})
+	}, nil)
 }

@@ -19,11 +19,13 @@ func validStart(data []byte) bool {
 }
 
 // parseJSON reads the values that stand one after the other in data. It keeps
-// lines, the order of fields and repeated keys, which encoding/json loses.
-func parseJSON(data []byte) ([]*manifest.Node, []model.Note) {
-	s := &scanner{data: data, line: 1}
+// lines, the order of fields and repeated keys, which encoding/json loses. With
+// h only the heads of Pods are kept.
+func parseJSON(data []byte, h *heads) ([]*manifest.Node, []model.Note) {
+	s := &scanner{data: data, line: 1, heads: h}
 	var roots []*manifest.Node
 	for s.space(); s.at < len(s.data); s.space() {
+		from := s.at
 		root, err := s.value(0)
 		if err != nil {
 			return roots, []model.Note{{
@@ -31,16 +33,27 @@ func parseJSON(data []byte) ([]*manifest.Node, []model.Note) {
 				Text: "this is not valid JSON, so nothing from here on was read: " + err.Error(),
 			}}
 		}
-		roots = append(roots, root)
+		roots = append(roots, s.head(root, from))
 	}
 	return roots, nil
 }
 
+// head cuts the value that stands between from and here.
+func (s *scanner) head(v *manifest.Node, from int) *manifest.Node {
+	at := scanner{data: s.data[:s.at], at: from, line: v.Line}
+	return s.heads.cut(v, func() *manifest.Node {
+		again := at
+		whole, _ := again.value(0)
+		return whole
+	})
+}
+
 // A scanner reads JSON from data at the offset at, on the given line.
 type scanner struct {
-	data []byte
-	at   int
-	line int
+	data  []byte
+	at    int
+	line  int
+	heads *heads
 }
 
 func (s *scanner) space() {
@@ -140,9 +153,14 @@ func (s *scanner) array(n *manifest.Node, depth int) error {
 		return nil
 	}
 	for {
+		s.space()
+		from := s.at
 		v, err := s.value(depth + 1)
 		if err != nil {
 			return err
+		}
+		if depth == 1 { // items of a list
+			v = s.head(v, from)
 		}
 		n.Items = append(n.Items, v)
 		if more, err := s.more(']'); !more || err != nil {

@@ -20,7 +20,7 @@ func FuzzMeaning(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		roots, notes := parseYAML(text, func(line int) int { return line })
+		roots, notes := parseYAML(text, func(line int) int { return line }, nil)
 		for _, n := range notes {
 			if n.Code != "yaml-boolean" {
 				return

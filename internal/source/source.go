@@ -37,7 +37,13 @@ func Parse(f File) ([]manifest.Document, []model.Note) {
 // ParseAll reads files that belong together, in their order. Terraform files of
 // one folder see each other's locals and variables, and file() finds any of the
 // files given; a file that was read in such a way is not read once more.
-func ParseAll(files []File) ([]manifest.Document, []model.Note) {
+func ParseAll(files []File) ([]manifest.Document, []model.Note) { return parseAll(files, nil) }
+
+// ParseHeads is ParseAll for input that may be a whole cluster: of Pods only the
+// head is in Root, and Document.Tree reads the rest again.
+func ParseHeads(files []File) ([]manifest.Document, []model.Note) { return parseAll(files, &heads{}) }
+
+func parseAll(files []File, h *heads) ([]manifest.Document, []model.Note) {
 	var docs []manifest.Document
 	var notes []model.Note
 	modules := terraformModules(files)
@@ -50,7 +56,7 @@ func ParseAll(files []File) ([]manifest.Document, []model.Note) {
 	}
 	for i, f := range files {
 		if modules[i] == nil && !used[filepath.Clean(f.Name)] {
-			perFile[i] = parseFile(f)
+			perFile[i] = parseFile(f, h)
 		}
 		docs = append(docs, perFile[i].docs...)
 		notes = append(notes, perFile[i].notes...)
@@ -62,20 +68,21 @@ func ParseAll(files []File) ([]manifest.Document, []model.Note) {
 type parsed struct {
 	docs  []manifest.Document
 	notes []model.Note
+	heads *heads // nil where documents are kept whole
 }
 
 // parseFile reads a YAML or JSON file.
-func parseFile(f File) parsed {
+func parseFile(f File, h *heads) parsed {
 	if len(f.Data) > MaxSize {
 		return parsed{notes: []model.Note{tooLarge(f, "256 MiB")}}
 	}
-	var p parsed
+	p := parsed{heads: h}
 	var roots []*manifest.Node
 	data := bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))
 	if looksLikeJSON(f.Name, data) {
-		roots, p.notes = parseJSON(data)
+		roots, p.notes = parseJSON(data, h)
 	} else {
-		roots, p.notes = parseYAML(text(data), func(line int) int { return line })
+		roots, p.notes = parseYAML(text(data), func(line int) int { return line }, h)
 	}
 	for i := range p.notes {
 		p.notes[i].Place.File = f.Name

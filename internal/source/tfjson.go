@@ -15,7 +15,7 @@ var labelled = map[string]int{"resource": 2, "variable": 1, "locals": 0}
 
 // jsonBlocks parses a .tf.json file.
 func jsonBlocks(f File) ([]block, []model.Note) {
-	roots, notes := parseJSON(f.Data)
+	roots, notes := parseJSON(f.Data, nil)
 	for i := range notes {
 		notes[i].Place.File = f.Name
 	}

@@ -28,7 +28,7 @@ func Nested(n *manifest.Node) (*manifest.Node, []model.Note) {
 	if n.TextLine > 0 {
 		lineOf = func(line int) int { return n.TextLine + line - 1 }
 	}
-	roots, notes := parseYAML(n.Text, lineOf)
+	roots, notes := parseYAML(n.Text, lineOf, nil)
 	if len(roots) == 0 {
 		return nil, notes
 	}
@@ -36,14 +36,15 @@ func Nested(n *manifest.Node) (*manifest.Node, []model.Note) {
 }
 
 // parseYAML reads every document of text. A document that cannot be read costs
-// only itself. lineOf maps a line of text to one of the file.
-func parseYAML(text string, lineOf func(int) int) ([]*manifest.Node, []model.Note) {
+// only itself. lineOf maps a line of text to one of the file. With h only the
+// heads of Pods are kept.
+func parseYAML(text string, lineOf func(int) int, h *heads) ([]*manifest.Node, []model.Note) {
 	all := chunks(text)
 	parts := make([]part, len(all))
 	each(len(all), func() func(int) {
 		var s slab
 		return func(i int) {
-			parts[i].roots, parts[i].notes = all[i].parse(func(line int) int { return lineOf(line + all[i].skip) }, &s)
+			parts[i].roots, parts[i].notes = all[i].parse(func(line int) int { return lineOf(line + all[i].skip) }, &s, h)
 		}
 	})
 	var roots []*manifest.Node
@@ -133,13 +134,14 @@ func meaningful(body string) bool {
 }
 
 // parse reads a chunk, which holds one document unless "..." ends it early.
-func (c chunk) parse(lineOf func(int) int, s *slab) (roots []*manifest.Node, notes []model.Note) {
+func (c chunk) parse(lineOf func(int) int, s *slab, h *heads) (roots []*manifest.Node, notes []model.Note) {
 	if u, ok := split(c.text); ok {
-		if root, notes, ok := u.read(lineOf); ok {
+		if root, notes, ok := u.read(lineOf, h); ok {
 			return []*manifest.Node{root}, notes
 		}
 	}
-	if root, r, ok := plainly(c.text, lineOf, s); ok {
+	if root, r, ok := plainly(c.text, lineOf, h.room(s, c.text)); ok {
+		root = h.cutFrom(s, root, func() *manifest.Node { whole, _, _ := plainly(c.text, lineOf, sized(len(c.text))); return whole })
 		return []*manifest.Node{root}, r.notes()
 	}
 	return c.library(lineOf)

@@ -55,7 +55,7 @@ func TestYAMLMeansWhatKubernetesMakesOfIt(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			roots, notes := parseYAML(tt.yaml, func(line int) int { return line })
+			roots, notes := parseYAML(tt.yaml, func(line int) int { return line }, nil)
 			for _, n := range notes {
 				if n.Severity > model.Info {
 					t.Errorf("unexpected note: %s", n.Text)

@@ -99,7 +99,7 @@ var containerFields = map[string]fate{
 
 // census notes the fields of a pod spec that are set but not modelled.
 func (r *reader) census(o *object, base string) {
-	spec, ok := o.doc.Root.Find(base)
+	spec, ok := o.tree().Find(base)
 	if !ok || spec == nil {
 		return
 	}

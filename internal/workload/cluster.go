@@ -53,13 +53,18 @@ func (c *cluster) inhabit(namespace string) {
 func (r *reader) namespace(o *object) {
 	var v corev1.Namespace
 	r.decode(o, &v)
-	labels := map[string]string{corev1.LabelMetadataName: v.Name}
+	r.cluster.describe(&v)
+}
+
+// describe takes the labels of a namespace from its object.
+func (c *cluster) describe(v *corev1.Namespace) {
+	labels := map[string]string{}
 	for k, value := range v.Labels {
 		labels[k] = value
 	}
 	labels[corev1.LabelMetadataName] = v.Name
-	r.cluster.namespaces[v.Name] = labels
-	r.cluster.described[v.Name] = true
+	c.namespaces[v.Name] = labels
+	c.described[v.Name] = true
 }
 
 func (r *reader) priorityClass(o *object) {
@@ -86,9 +91,13 @@ func (r *reader) runtimeClass(o *object) {
 func (r *reader) storageClass(o *object) {
 	var v storagev1.StorageClass
 	r.decode(o, &v)
-	r.cluster.classes[v.Name] = &v
+	r.cluster.keepClass(&v)
+}
+
+func (c *cluster) keepClass(v *storagev1.StorageClass) {
+	c.classes[v.Name] = v
 	if v.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
-		r.cluster.class = &v
+		c.class = v
 	}
 }
 
@@ -112,7 +121,7 @@ func (r *reader) quota(o *object) {
 	for name, amount := range v.Spec.Hard {
 		hard[string(name)] = amount.String()
 	}
-	if written := o.doc.Root.At("spec", "hard"); written != nil {
+	if written := o.tree().At("spec", "hard"); written != nil {
 		for _, f := range written.Fields {
 			hard[f.Name] = f.Value.Str()
 		}
@@ -140,7 +149,7 @@ func (r *reader) budget(o *object) {
 
 // autoscaler says what the plan makes of a HorizontalPodAutoscaler: nothing.
 func (r *reader) autoscaler(o *object) {
-	spec := o.doc.Root.Get("spec")
+	spec := o.tree().Get("spec")
 	least := spec.Get("minReplicas").Str()
 	if least == "" {
 		least = "1"

@@ -20,7 +20,7 @@ func liveLabel(key string) string {
 
 // deadLabels names every place of a template that uses a dead label.
 func (r *reader) deadLabels(t *template) {
-	spec, ok := t.object.doc.Root.Find(t.base())
+	spec, ok := t.object.tree().Find(t.base())
 	if !ok {
 		return
 	}

@@ -41,7 +41,7 @@ func (r *reader) limitRange(o *object) {
 // writtenLimits is one item as the user wrote it.
 func writtenLimits(o *object, i int) map[string]map[string]string {
 	out := map[string]map[string]string{}
-	item, ok := o.doc.Root.Find(fmt.Sprintf("spec.limits[%d]", i))
+	item, ok := o.tree().Find(fmt.Sprintf("spec.limits[%d]", i))
 	if !ok {
 		return out
 	}

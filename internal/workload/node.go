@@ -26,6 +26,15 @@ func (r *reader) emitNode(o *object) {
 	if !ok {
 		return
 	}
+	n := modelNode(v, o.place(""))
+	if n.Allocatable == nil {
+		r.note(o, model.Warning, "no-allocatable", "status", "the node reports neither allocatable nor capacity: nothing fits on it", "give its status too, as kubectl get -o yaml does")
+	}
+	r.out.Nodes = append(r.out.Nodes, n)
+}
+
+// modelNode is the model of a node.
+func modelNode(v *corev1.Node, place model.Place) model.Node {
 	n := model.Node{
 		Name:         v.Name,
 		Pool:         cmp.Or(v.Labels[model.LabelNodePool], v.Labels[deadPool]),
@@ -37,7 +46,7 @@ func (r *reader) emitNode(o *object) {
 		Devices:      devices(v),
 		Unready:      unready(v),
 		Leaving:      leaving(v),
-		Place:        o.place(""),
+		Place:        place,
 	}
 	if v.Status.Allocatable == nil {
 		n.Allocatable = resources(v.Status.Capacity)
@@ -45,10 +54,7 @@ func (r *reader) emitNode(o *object) {
 	for _, t := range v.Spec.Taints {
 		n.Taints = append(n.Taints, model.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
-	if n.Allocatable == nil {
-		r.note(o, model.Warning, "no-allocatable", "status", "the node reports neither allocatable nor capacity: nothing fits on it", "give its status too, as kubectl get -o yaml does")
-	}
-	r.out.Nodes = append(r.out.Nodes, n)
+	return n
 }
 
 // capacityType reads Karpenter's label, or that of an EKS managed node group.

@@ -12,7 +12,7 @@ import (
 
 // A running is a Pod of the input.
 type running struct {
-	spec   *corev1.PodSpec
+	spec   *corev1.PodSpec // nil until emitPod when only the document's head is held
 	phase  corev1.PodPhase
 	reason string
 	live   bool // a cluster has stored it
@@ -30,10 +30,16 @@ func (p *running) stays() bool { return !p.finished() && !p.leaves }
 
 func (r *reader) pod(o *object) {
 	var v corev1.Pod
-	r.decode(o, &v)
+	spec := &v.Spec
+	if o.doc.Again == nil {
+		r.decode(o, &v)
+	} else {
+		r.decoder.decode(o.doc.Root, &v) // what it says is said when the whole is read
+		o.meta, spec = metaOf(&v), nil
+	}
 	status := o.doc.Root.Get("status")
 	o.pod = &running{
-		spec:   &v.Spec,
+		spec:   spec,
 		phase:  corev1.PodPhase(status.Get("phase").Str()),
 		reason: status.Get("reason").Str(),
 		leaves: v.DeletionTimestamp != nil,
@@ -44,6 +50,11 @@ func (r *reader) pod(o *object) {
 // emitPod adds a pod, bound or pending, unless it takes nothing.
 func (r *reader) emitPod(o *object) {
 	p := o.pod
+	if p.spec == nil {
+		var v corev1.Pod
+		r.decode(o, &v)
+		p.spec = &v.Spec
+	}
 	switch {
 	case p.phase == corev1.PodFailed && p.reason == "UnexpectedAdmissionError":
 		r.noteOnce("admission", o, model.Warning, "admission-error", "status.reason",

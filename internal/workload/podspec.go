@@ -186,7 +186,7 @@ func hostPorts(spec *corev1.PodSpec) []model.HostPort {
 }
 
 func containers(t *template, namespace string) []model.Container {
-	written, _ := t.object.doc.Root.Find(t.base())
+	written, _ := t.object.tree().Find(t.base())
 	var out []model.Container
 	for i, c := range containersOf(t.spec) {
 		init := i >= len(t.spec.Containers)

@@ -73,13 +73,16 @@ func TestHAMiRequestsAreSharesToo(t *testing.T) {
 			{Resource: "nvidia.com/gpu", Count: 2, PerDevice: model.Resources{model.ShareMemory: 4096, model.ShareCores: 30}},
 		}},
 		"memory alone is of one card": {"nvidia.com/gpumem: 1000", []model.DeviceShare{
-			{Resource: "nvidia.com/gpu", Count: 1, PerDevice: model.Resources{model.ShareMemory: 1000}},
+			{Resource: "nvidia.com/gpu", Count: 1, PerDevice: model.Resources{model.ShareMemory: 1000, model.ShareCores: 1}},
 		}},
 		"a percentage": {"nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 50", []model.DeviceShare{
-			{Resource: "nvidia.com/gpu", Count: 1, PerDevice: model.Resources{model.SharePercent: 50}},
+			{Resource: "nvidia.com/gpu", Count: 1, PerDevice: model.Resources{model.SharePercent: 50, model.ShareCores: 1}},
 		}},
 		"cores alone want all of the memory": {"nvidia.com/gpu: 1, nvidia.com/gpucores: 10", []model.DeviceShare{
 			{Resource: "nvidia.com/gpu", Count: 1, PerDevice: model.Resources{model.SharePercent: 100, model.ShareCores: 10}},
+		}},
+		"all of the memory comes with all of the cores": {"nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 100", []model.DeviceShare{
+			{Resource: "nvidia.com/gpu", Count: 1, PerDevice: model.Resources{model.SharePercent: 100, model.ShareCores: 100}},
 		}},
 		"a whole GPU is no share": {"nvidia.com/gpu: 1", nil},
 	} {

@@ -9,8 +9,11 @@ import (
 // shares reads requests in the style of HAMi 2.10: nvidia.com/gpu is a number of
 // cards, and gpumem (MiB), gpumem-percentage and gpucores (percent) are wanted
 // of each of them. A share without memory wants all of a card's memory, and
-// memory without a number of cards means one card. Init containers are done
-// before the others start; they count only when no other container asks.
+// memory without a number of cards means one card. Who wants all of a card's
+// cores gets a card that nobody uses, and nobody is let on a card whose cores
+// are all given; so a share that names no cores counts as one percent of them,
+// or as all where it has all of the memory. Init containers are done before the
+// others start; they count only when no other container asks.
 func shares(spec *corev1.PodSpec) []model.DeviceShare {
 	var out, before []model.DeviceShare
 	for i, c := range containersOf(spec) {
@@ -28,6 +31,13 @@ func shares(spec *corev1.PodSpec) []model.DeviceShare {
 		}
 		if per[model.ShareMemory] > 0 {
 			delete(per, model.SharePercent)
+		}
+		switch {
+		case per[model.ShareCores] > 0:
+		case per[model.SharePercent] >= 100:
+			per[model.ShareCores] = 100
+		default:
+			per[model.ShareCores] = 1
 		}
 		count := int64(1)
 		if q, ok := c.Resources.Requests[model.NvidiaGPU]; ok {

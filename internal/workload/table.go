@@ -58,7 +58,7 @@ func (r *reader) shapeTable(o *object) {
 	at := &template{object: o, at: "template"}
 	r.census(o, at.base())
 	r.deadLabels(at)
-	rows := o.doc.Root.Get("rows")
+	rows := o.tree().Get("rows")
 	if rows == nil || rows.Kind != manifest.List {
 		r.note(o, model.Error, "shape-table", "rows", "rows are missing: a list with one list of cells for each shape belongs here", "write rows: [[…], …]")
 		return

@@ -118,7 +118,7 @@ func atOnce(spec *batchv1.JobSpec, succeeded int64) int64 {
 }
 
 func succeeded(o *object) int64 {
-	n, err := strconv.ParseInt(o.doc.Root.At("status", "succeeded").Str(), 10, 32)
+	n, err := strconv.ParseInt(o.tree().At("status", "succeeded").Str(), 10, 32)
 	if err != nil {
 		return 0
 	}
@@ -127,7 +127,7 @@ func succeeded(o *object) int64 {
 
 // done reports whether a job's status says that it is over.
 func done(o *object) bool {
-	conditions := o.doc.Root.At("status", "conditions")
+	conditions := o.tree().At("status", "conditions")
 	if conditions == nil {
 		return false
 	}
@@ -196,7 +196,7 @@ func (r *reader) emitWorkload(o *object) {
 func (r *reader) specOf(w *work) *model.PodSpec {
 	o := w.object
 	if usesLabelKey(&w.template.Spec, appsv1.DefaultDeploymentUniqueLabelKey) && o.kind.name == "Deployment" {
-		label(w.template, appsv1.DefaultDeploymentUniqueLabelKey, cmp.Or(w.hash, hashOf(o.doc.Root.At("spec", "template").JSON())))
+		label(w.template, appsv1.DefaultDeploymentUniqueLabelKey, cmp.Or(w.hash, hashOf(o.tree().At("spec", "template").JSON())))
 	}
 	owner := faults(validateOwner(w, w.template))
 	meta := w.template.ObjectMeta

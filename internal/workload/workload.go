@@ -64,6 +64,7 @@ type reader struct {
 	once    map[string]int // note said once by its key, to an index into notes
 	more    map[int]int    // how many more objects the note would have been said of
 	minted  map[string]int // pods without a name, by what their name starts with
+	last    lately
 }
 
 // An object is one document of a known kind.
@@ -75,6 +76,24 @@ type object struct {
 	refused []model.Verdict // why the API server does not even decode it
 	work    *work           // of kinds that make pods
 	pod     *running        // of a Pod
+	last    *lately         // the reader's
+}
+
+// lately is the tree that was looked at last, of which only the head is held.
+type lately struct {
+	object *object
+	tree   *manifest.Node
+}
+
+// tree is the whole document.
+func (o *object) tree() *manifest.Node {
+	if o.doc.Again == nil {
+		return o.doc.Root
+	}
+	if o.last.object != o {
+		*o.last = lately{o, o.doc.Tree()}
+	}
+	return o.last.tree
 }
 
 // namespace is where the object lives; what names none lives in default.
@@ -98,8 +117,8 @@ func keyOf(kind, namespace, name string) string { return kind + " " + namespace 
 // line is the line of the deepest part of a field path that the document has:
 // that of its key, where it has one.
 func (o *object) line(path string) int {
-	n, ok := o.doc.Root.Find(path)
-	if parent, found := o.doc.Root.Find(parentOf(path)); ok && found {
+	n, ok := o.tree().Find(path)
+	if parent, found := o.tree().Find(parentOf(path)); ok && found {
 		for _, f := range parent.Fields {
 			if f.Value == n {
 				return f.Line
@@ -131,7 +150,7 @@ func (r *reader) collect(docs []manifest.Document) {
 		if k == nil || d.Root == nil {
 			continue
 		}
-		o := &object{doc: d, kind: k}
+		o := &object{doc: d, kind: k, last: &r.last}
 		r.version(o)
 		if at, ok := byKey[o.key()]; ok && d.Name != "" {
 			r.repeated(r.objects[at], o)
@@ -164,7 +183,7 @@ func (r *reader) version(o *object) {
 		text = "Kubernetes does not serve " + o.doc.Kind + " as " + given + " since " + dropped
 	}
 	fix := "write apiVersion: " + o.kind.serves
-	if groupOf(o.kind.serves) == "apps" && o.doc.Root.At("spec", "selector") == nil {
+	if groupOf(o.kind.serves) == "apps" && o.tree().At("spec", "selector") == nil {
 		fix += " and give spec.selector, which it demands"
 	}
 	r.note(o, model.Error, "api-version", "apiVersion", text+"; it is read as "+o.kind.serves, fix)
@@ -206,13 +225,18 @@ func counted(n int, what string) string {
 
 // decode reads an object into v, keeps it and its metadata, and names what does not fit.
 func (r *reader) decode(o *object, v metav1.Object) {
-	problems := r.decoder.decode(o.doc.Root, v)
+	problems := r.decoder.decode(o.tree(), v)
 	o.value = v
-	o.meta = metav1.ObjectMeta{
-		Name: v.GetName(), GenerateName: v.GetGenerateName(), Namespace: v.GetNamespace(), Labels: v.GetLabels(), Annotations: v.GetAnnotations(),
-		OwnerReferences: v.GetOwnerReferences(), UID: v.GetUID(), DeletionTimestamp: v.GetDeletionTimestamp(),
-	}
+	o.meta = metaOf(v)
 	for _, p := range problems {
 		r.problem(o, p)
+	}
+}
+
+// metaOf are the metadata that are kept of an object.
+func metaOf(v metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: v.GetName(), GenerateName: v.GetGenerateName(), Namespace: v.GetNamespace(), Labels: v.GetLabels(), Annotations: v.GetAnnotations(),
+		OwnerReferences: v.GetOwnerReferences(), UID: v.GetUID(), DeletionTimestamp: v.GetDeletionTimestamp(),
 	}
 }

@@ -1,0 +1,125 @@
+package admission
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kerfdev/kerf/api/manifest"
+	"github.com/kerfdev/kerf/internal/guard"
+	"github.com/kerfdev/kerf/internal/live"
+	"github.com/kerfdev/kerf/internal/model"
+)
+
+// A Cluster is what the guard asks about the cluster beyond the object under
+// review. Its methods are called from many reviews at once.
+type Cluster interface {
+	// Facts are those of a pod's namespace, of its runtime class and of the
+	// ConfigMaps that its containers take variables from. An error means that they
+	// could not be had now; what does not exist is no error.
+	Facts(ctx context.Context, p *guard.Pod) (*guard.Facts, error)
+	// Taints are those that the nodes of a NodePool have, nil when there is no
+	// such pool.
+	Taints(ctx context.Context, pool string) ([]model.Taint, error)
+	// AddsTolerations reports whether the API server adds tolerations for
+	// extended resources itself.
+	AddsTolerations() bool
+}
+
+// A Guard judges and repairs objects. It holds no state of its own.
+type Guard struct {
+	Cluster    Cluster
+	Exemptions guard.Exemptions
+	// Count is told of every verdict, for metrics: "allowed", "repaired",
+	// "denied" or "failed", with the rules of the findings. Nil counts nothing.
+	Count func(verdict string, found []guard.Finding)
+}
+
+var errNoObject = errors.New("the review holds no object")
+
+// Limits of what a JSON tree may be like before it is refused: the API server
+// stores nothing as deep.
+const deepest = 200
+
+// document reads the object of a review.
+func document(raw []byte, req *admissionv1.AdmissionRequest) (manifest.Document, error) {
+	if len(raw) == 0 {
+		return manifest.Document{}, errNoObject
+	}
+	if depth(raw) > deepest {
+		return manifest.Document{}, fmt.Errorf("the object is nested more than %d levels deep", deepest)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil {
+		return manifest.Document{}, fmt.Errorf("read the object: %w", err)
+	}
+	if object == nil {
+		return manifest.Document{}, errNoObject
+	}
+	d := live.Document(object)
+	d.Kind = cmp.Or(d.Kind, req.Kind.Kind)
+	d.APIVersion = cmp.Or(d.APIVersion, req.Kind.Version)
+	d.Namespace = cmp.Or(req.Namespace, d.Namespace)
+	d.Name = cmp.Or(d.Name, req.Name, d.Root.At("metadata", "generateName").Str())
+	d.File = ""
+	return d, nil
+}
+
+// depth is how deep brackets nest, whatever stands in strings.
+func depth(raw []byte) int {
+	deep, now, text := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			now++
+			deep = max(deep, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deep
+}
+
+// pods reads the pods of an object. One that is being created has been stored by
+// nobody, although the API server has given it a UID by the time it is judged.
+func pods(d manifest.Document, req *admissionv1.AdmissionRequest) []guard.Pod {
+	list := guard.Pods(d)
+	for i := range list {
+		list[i].Namespace = req.Namespace
+		if req.Operation == admissionv1.Create {
+			list[i].Live = false
+		}
+	}
+	return list
+}
+
+// refuse answers a review that cannot be read. It is a fault of whoever sent it.
+func refuse(err error) admission.Response {
+	return admission.Errored(http.StatusBadRequest, err)
+}
+
+// fail answers a review that could not be judged now. What becomes of the object
+// is for the failure policy to say.
+func fail(err error) admission.Response {
+	return admission.Errored(http.StatusInternalServerError, err)
+}
+
+func (g *Guard) count(verdict string, found []guard.Finding) {
+	if g.Count != nil {
+		g.Count(verdict, found)
+	}
+}

@@ -1,0 +1,4 @@
+//go:build !cgo
+
+// Package driver is empty without cgo: NVIDIA's CDI library needs it.
+package driver

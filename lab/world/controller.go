@@ -1,0 +1,86 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+
+	"github.com/kerfdev/kerf/internal/cloud"
+	"github.com/kerfdev/kerf/internal/controller"
+	"github.com/kerfdev/kerf/internal/hands"
+)
+
+// A Controller is one run of Kerf's controller.
+type Controller struct {
+	life   *life
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// Control starts a controller and returns when it decides. With a Fatal it may
+// die at any moment from then on, even before Control returns, which is no
+// error. The controller lives until it is killed or stopped, or dies.
+func (w *World) Control(ctx context.Context, fatal Fatal) (*Controller, error) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Controller{cancel: cancel, done: make(chan struct{}), life: &life{fatal: fatal, cancel: cancel}}
+	config := w.controllerConfig(c)
+	ready := make(chan struct{})
+	config.Ready = sync.OnceFunc(func() { close(ready) })
+	go func() {
+		defer close(c.done)
+		c.err = controller.Run(running, config)
+	}()
+	select {
+	case <-ready:
+	case <-c.done:
+		if !c.life.dead.Load() {
+			return nil, fmt.Errorf("start the controller: %w", c.err)
+		}
+	case <-ctx.Done():
+		c.Kill()
+		return nil, fmt.Errorf("start the controller: %w", ctx.Err())
+	}
+	w.mu.Lock()
+	w.controller = c
+	w.mu.Unlock()
+	return c, nil
+}
+
+func (w *World) controllerConfig(c *Controller) controller.Config {
+	rest := w.config.REST
+	mortal := *rest
+	mortal.Wrap(c.life.wrap)
+	return controller.Config{
+		REST: &mortal, Region: w.config.Region,
+		Cloud: func(context.Context, manager.Manager, cloud.Configs) (cloudprovider.CloudProvider, error) {
+			return &mortalCloud{CloudProvider: w.Cloud, life: c.life}, nil
+		},
+		Settings:    hands.Settings{NodeRepair: true, Quiet: true},
+		StockMemory: w.config.StockMemory, GPUDeadline: w.config.GPUDeadline, Clock: w.Clock, Logger: w.config.Logger,
+	}
+}
+
+// Kill ends the controller as a kill of its process does: from now on nothing
+// that it sends arrives anywhere. It returns when nothing of it is left.
+func (c *Controller) Kill() {
+	c.life.end()
+	<-c.done
+}
+
+// Stop ends the controller as a signal does.
+func (c *Controller) Stop() error {
+	c.cancel()
+	<-c.done
+	if c.err != nil && !errors.Is(c.err, context.Canceled) {
+		return c.err
+	}
+	return nil
+}
+
+// Done is closed when the controller has ended.
+func (c *Controller) Done() <-chan struct{} { return c.done }
