@@ -45,13 +45,13 @@ update: ## format the code and rebuild the embedded books and golden files
 	@if test -d $(DATA); then cd tools && $(GO) run ./books -data $(abspath $(DATA)); fi
 	$(GO) test ./internal/solve ./internal/render ./internal/health ./cmd/kerf ./cmd/kerf-node -update
 
-demo: bin/kerf ## plan the examples and a fleet of 8,152 pods; ends with a picture
+demo: bin/kerf ## plan the examples and a fleet of 8,152 pods, then watch the lab: ends by itself
 	@sh examples/demo.sh bin/kerf out
 
 gpu: bin/kerf-node ## check the node agent on this machine's GPUs: inventory, serving, Allocate, CDI, health
 	@sh examples/gpu.sh bin/kerf-node out/gpu
 
-lab: ## a real control plane until Ctrl-C; the first build is long: LABFLAGS="--dir DIR" keeps its objects
+lab: ## a control plane, a simulated cloud and kerf-controller until Ctrl-C: LABFLAGS="--dir DIR" keeps the objects
 	@program=$$(sh lab/build.sh) && exec "$$program" $(LABFLAGS)
 
 # One set of flags, here and in lab/build.sh: others compile all of Kubernetes again.

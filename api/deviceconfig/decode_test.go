@@ -385,6 +385,39 @@ func TestDecodeFlags(t *testing.T) {
 	}
 }
 
+func TestDecodeIMEX(t *testing.T) {
+	for text, want := range map[string]IMEX{
+		`{}`:                                    {},
+		`{"channelIDs": null}`:                  {},
+		`{"channelIDs": []}`:                    {},
+		`{"channelIDs": [0]}`:                   {ChannelIDs: []int{0}},
+		`{"channelIDs": [0], "required": true}`: {ChannelIDs: []int{0}, Required: true},
+	} {
+		got, problems := Decode(mustTree(t, `{"imex":`+text+`}`))
+		if diff := cmp.Diff(want, got.IMEX); diff != "" || len(problems) > 0 {
+			t.Errorf("%s: %v\n%s", text, brief(problems), diff)
+		}
+	}
+}
+
+// What NVIDIA's plugin alone objects to is told from what nobody should write.
+func TestDecodeMarksWhatOnlyUpstreamRefuses(t *testing.T) {
+	_, problems := Decode(mustTree(t, `{"sharing":{"timeSlicing":{"resources":[
+		{"name":"gpu","replicas":2,"devices":[0],"rename":"gpu.a"},{"name":"gpu","replicas":1},{"name":"gpu","replicas":0},{"name":"mig","replicas":2},{"name":"mig","replicas":3}]}}}`))
+	var got []string
+	for _, p := range problems {
+		got = append(got, fmt.Sprint(p.Field, " upstream=", p.Upstream, " strict=", p.Strict))
+	}
+	const at = "sharing.timeSlicing.resources"
+	want := []string{
+		at + "[0].devices upstream=true strict=false", at + "[0].rename upstream=true strict=false", at + "[1].replicas upstream=true strict=false",
+		at + "[2].replicas upstream=false strict=false", at + "[4] upstream=false strict=true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
 func TestDecodeMIG(t *testing.T) {
 	for name, test := range map[string]struct {
 		in   string

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,8 +25,9 @@ import (
 type APIServer struct {
 	// Cached reads Namespaces (their metadata), RuntimeClasses and NodePools.
 	Cached client.Reader
-	// Direct reads ConfigMaps, which are too many to keep: only those that a pod
-	// under review takes variables from are asked for. Secrets are never read.
+	// Direct reads what Cached has not heard of yet, and ConfigMaps, which are too
+	// many to keep: only those that a pod under review takes variables from are
+	// asked for. Secrets are never read.
 	Direct client.Client
 	// Namespace is the guard's own, where the dry run is made.
 	Namespace string
@@ -44,18 +46,29 @@ func (a *APIServer) Facts(ctx context.Context, p *guard.Pod) (*guard.Facts, erro
 	}
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := a.Cached.Get(ctx, client.ObjectKey{Name: p.Namespace}, ns); client.IgnoreNotFound(err) != nil {
+	if err := a.get(ctx, p.Namespace, ns); err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", p.Namespace, err)
 	}
 	f.Labels = ns.Labels
 	if p.RuntimeClass != "" {
 		class := &nodev1.RuntimeClass{}
-		if err := a.Cached.Get(ctx, client.ObjectKey{Name: p.RuntimeClass}, class); client.IgnoreNotFound(err) != nil {
+		if err := a.get(ctx, p.RuntimeClass, class); err != nil {
 			return nil, fmt.Errorf("read runtime class %s: %w", p.RuntimeClass, err)
 		}
 		f.Handlers = map[string]string{p.RuntimeClass: class.Handler}
 	}
 	return f, a.configMaps(ctx, p, f)
+}
+
+// get reads an object of the cluster, which may not exist. One that was made a
+// moment ago may not be in the cache: a pod follows its namespace closely.
+func (a *APIServer) get(ctx context.Context, name string, into client.Object) error {
+	key := client.ObjectKey{Name: name}
+	err := a.Cached.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) {
+		err = a.Direct.Get(ctx, key, into)
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // configMaps reads those that containers take all variables from.
@@ -87,7 +100,7 @@ func (a *APIServer) configMaps(ctx context.Context, p *guard.Pod, f *guard.Facts
 func (a *APIServer) Taints(ctx context.Context, pool string) ([]model.Taint, error) {
 	np := &karpv1.NodePool{}
 	if err := a.Cached.Get(ctx, client.ObjectKey{Name: pool}, np); err != nil {
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("read NodePool %s: %w", pool, err)
@@ -106,18 +119,21 @@ func (a *APIServer) AddsTolerations() bool { return a.tolerates.Load() }
 // probeResource is an extended resource that no node has.
 const probeResource = "probe.kerf.dev/extended"
 
-// probeEvery is how often the dry run is made again: a control plane that is
-// upgraded may have other plugins.
-const probeEvery = 10 * time.Minute
+// How often the dry run is made again: a control plane that is upgraded may have
+// other plugins, and a namespace that was just made no service account yet.
+const (
+	probeEvery = 10 * time.Minute
+	probeAgain = 10 * time.Second
+)
 
 // Start makes the dry run now and then until the context ends. It is a runnable
 // of a manager.
 func (a *APIServer) Start(ctx context.Context) error {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
 	for {
+		wait := probeEvery
 		adds, err := a.probe(ctx)
 		if err != nil {
+			wait = probeAgain
 			ctrl.LoggerFrom(ctx).V(1).Info("whether the API server adds tolerations is not known", "error", err.Error())
 		} else if a.tolerates.Swap(adds) != adds {
 			ctrl.LoggerFrom(ctx).Info("extended resource tolerations", "added by the API server", adds)
@@ -125,7 +141,7 @@ func (a *APIServer) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(wait):
 		}
 	}
 }

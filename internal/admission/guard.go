@@ -1,10 +1,8 @@
 package admission
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,8 +12,8 @@ import (
 
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/guard"
-	"github.com/kerfdev/kerf/internal/live"
 	"github.com/kerfdev/kerf/internal/model"
+	"github.com/kerfdev/kerf/internal/source"
 )
 
 // A Cluster is what the guard asks about the cluster beyond the object under
@@ -44,54 +42,27 @@ type Guard struct {
 
 var errNoObject = errors.New("the review holds no object")
 
-// Limits of what a JSON tree may be like before it is refused: the API server
-// stores nothing as deep.
-const deepest = 200
-
 // document reads the object of a review.
 func document(raw []byte, req *admissionv1.AdmissionRequest) (manifest.Document, error) {
 	if len(raw) == 0 {
 		return manifest.Document{}, errNoObject
 	}
-	if depth(raw) > deepest {
-		return manifest.Document{}, fmt.Errorf("the object is nested more than %d levels deep", deepest)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var object map[string]any
-	if err := decoder.Decode(&object); err != nil {
+	root, err := source.JSON(raw)
+	if err != nil {
 		return manifest.Document{}, fmt.Errorf("read the object: %w", err)
 	}
-	if object == nil {
+	switch root.Kind {
+	case manifest.Map:
+	case manifest.Null:
 		return manifest.Document{}, errNoObject
+	default:
+		return manifest.Document{}, fmt.Errorf("read the object: it is a %s, not a map", root.Kind)
 	}
-	d := live.Document(object)
-	d.Kind = cmp.Or(d.Kind, req.Kind.Kind)
-	d.APIVersion = cmp.Or(d.APIVersion, req.Kind.Version)
-	d.Namespace = cmp.Or(req.Namespace, d.Namespace)
-	d.Name = cmp.Or(d.Name, req.Name, d.Root.At("metadata", "generateName").Str())
-	d.File = ""
-	return d, nil
-}
-
-// depth is how deep brackets nest, whatever stands in strings.
-func depth(raw []byte) int {
-	deep, now, text := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{' || c == '[':
-			now++
-			deep = max(deep, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deep
+	return manifest.Document{
+		Root: root, Kind: cmp.Or(root.Get("kind").Str(), req.Kind.Kind), APIVersion: cmp.Or(root.Get("apiVersion").Str(), req.Kind.Version),
+		Namespace: cmp.Or(req.Namespace, root.At("metadata", "namespace").Str()),
+		Name:      cmp.Or(root.At("metadata", "name").Str(), req.Name, root.At("metadata", "generateName").Str()),
+	}, nil
 }
 
 // pods reads the pods of an object. One that is being created has been stored by

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +28,8 @@ type Config struct {
 	Namespace string
 	// Service is the name of the Service in Namespace that leads to Port; default
 	// "kerf-controller". URL is used instead where the API server reaches the
-	// guard otherwise: "https://127.0.0.1:9443".
+	// guard otherwise: "https://127.0.0.1:9443", whose port is then that of Port
+	// unless that is given.
 	Service string
 	URL     string
 	// Host and Port are what the webhooks listen on; default all addresses, 9443.
@@ -55,8 +57,12 @@ func (c *Config) complete() error {
 		return errNoNamespace
 	}
 	if c.URL != "" {
-		if u, err := url.Parse(c.URL); err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		u, err := url.Parse(c.URL)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" {
 			return fmt.Errorf("admission: Config.URL is %q; expected https://host:port", c.URL)
+		}
+		if port, err := strconv.Atoi(u.Port()); err == nil {
+			c.Port = cmp.Or(c.Port, port)
 		}
 	}
 	if c.Exemptions == nil {
@@ -115,14 +121,24 @@ func Register(mgr manager.Manager, c Config) error {
 	return nil
 }
 
-// counter counts verdicts and findings.
+// counter counts verdicts and findings. Guards of one process, one after the
+// other, share their counters.
 func counter(to prometheus.Registerer) func(string, []guard.Finding) {
 	if to == nil {
 		return nil
 	}
-	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kerf_guard_reviews_total", Help: "Admission reviews by verdict: allowed, repaired, denied, failed."}, []string{"verdict"})
-	findings := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kerf_guard_findings_total", Help: "Findings of admission reviews by rule and severity."}, []string{"rule", "severity"})
-	to.MustRegister(verdicts, findings)
+	vector := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		var before prometheus.AlreadyRegisteredError
+		if err := to.Register(v); errors.As(err, &before) {
+			if old, ok := before.ExistingCollector.(*prometheus.CounterVec); ok {
+				return old
+			}
+		}
+		return v
+	}
+	verdicts := vector("kerf_guard_reviews_total", "Admission reviews by verdict: allowed, repaired, denied, failed.", "verdict")
+	findings := vector("kerf_guard_findings_total", "Findings of admission reviews by rule and severity.", "rule", "severity")
 	return func(verdict string, found []guard.Finding) {
 		verdicts.WithLabelValues(verdict).Inc()
 		for _, f := range found {

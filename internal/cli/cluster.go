@@ -15,6 +15,7 @@ import (
 type cluster struct {
 	allowed    bool // the command has the flags
 	too        bool // besides the files
+	audit      bool // read what a scan looks at beyond a plan
 	kubeconfig string
 	context    string
 }
@@ -40,7 +41,11 @@ func (c *cluster) wanted(files []string) bool {
 func (a *app) readCluster(c cluster, p *progress) (live.Objects, error) {
 	p.step("reading the cluster")
 	where := live.Where{Kubeconfig: c.kubeconfig, Context: c.context, Getenv: a.Getenv}
-	objects, err := where.Read(context.Background())
+	read := where.Read
+	if c.audit {
+		read = where.ReadAll
+	}
+	objects, err := read(context.Background())
 	if err == nil {
 		return objects, nil
 	}
@@ -64,12 +69,15 @@ func (a *app) snapshotCommand() *cobra.Command {
   kerf plan -f cluster.yaml
 
 Writes the objects of the current cluster that a plan depends on as one YAML
-list. Secrets are not read; values of environment variables, command lines and
-user data are left out. Every command takes the file in place of the cluster.`,
+list. Secrets are not read; command lines, user data and values of environment
+variables are left out, but for those that say which GPUs a container sees.
+Every command takes the file in place of the cluster. With --scan it holds what
+kerf guard scan looks at too: CronJobs, claims, and what enforces the guard.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return a.snapshot(c, file) },
 	}
 	c.where(cmd.Flags())
+	cmd.Flags().BoolVar(&c.audit, "scan", false, "also what kerf guard scan looks at; a plan from such a file holds room for one run of every CronJob")
 	cmd.Flags().StringVar(&file, "output-file", "", "`FILE` to write instead of standard output")
 	return cmd
 }

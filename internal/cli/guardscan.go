@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kerfdev/kerf/internal/gpu"
+	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/install"
 	"github.com/kerfdev/kerf/internal/model"
@@ -28,15 +28,16 @@ var scanOutputs = []string{"table", "json", "yaml", "sarif", "html"}
 func (a *app) guardScanCommand() *cobra.Command {
 	var o scanOptions
 	c := &cobra.Command{
-		Use:   "scan -f PATH...",
-		Short: "who gets at GPUs past the device plugin, with file, line and fix",
-		Long: `  kerf guard scan -f apps/
-  kubectl get pods,deploy,ds,sts,jobs,cronjobs,ns,quota,limits -A -o yaml | kerf guard scan -f -
+		Use:   "scan [-f PATH...]",
+		Short: "who gets at GPUs past the device plugin, with place and fix",
+		Long: `  kerf guard scan
+  kerf guard scan -f apps/
   kerf guard scan -f apps/ -o sarif --output-file guard.sarif
   kerf guard scan -f cluster.yaml --evidence secure_accelerator_access.md
 
 Looks at every container of every pod and pod template, at quotas, limit ranges
-and resource claims. The evidence is for the item secure_accelerator_access of
+and resource claims, of the current cluster or of files. Secrets are not read.
+The evidence is for the item secure_accelerator_access of
 Kubernetes AI Conformance.
 Exit code: 0 nothing as grave as --fail-on, 2 something is, 1 unusable input.`,
 		Args: noArguments,
@@ -44,6 +45,8 @@ Exit code: 0 nothing as grave as --fail-on, 2 something is, 1 unusable input.`,
 	}
 	f := c.Flags()
 	o.fileFlag(f)
+	o.cluster.audit = true
+	o.cluster.flags(f)
 	f.StringVarP(&o.output, "output", "o", "table", "`FORMAT`: table, json, yaml, sarif or html")
 	f.StringVar(&o.file, "output-file", "", "`FILE` to write instead of standard output")
 	f.StringVar(&o.failOn, "fail-on", "warning", "`SEVERITY` from which findings make the exit code 2: error, warning, info or never")
@@ -68,17 +71,20 @@ func (a *app) guardScan(o scanOptions) error {
 	}
 	p := a.newProgress("reading")
 	defer p.done()
-	files, err := a.read(o.input)
+	objects, files, err := a.sources(o.input, p)
 	if err != nil {
 		return err
 	}
 	makeRoom(files)
-	p.step("reviewing %d files", len(files))
-	audit, err := scan(files, ex)
+	p.step("reviewing %d files and %d objects", len(files), len(objects.List))
+	audit, err := scan(objects.Documents(), files, ex)
 	if err != nil {
 		return err
 	}
 	p.done()
+	for _, n := range objects.Notes {
+		a.report(failure{n}, false)
+	}
 	if fails(audit.Report, o.failOn) {
 		a.code = exitFindings
 	}
@@ -94,9 +100,10 @@ func (a *app) guardScan(o scanOptions) error {
 	return a.write(o.file, text)
 }
 
-// scan reads files and reviews what is in them.
-func scan(files []source.File, ex guard.Exemptions) (render.Audit, error) {
+// scan reviews what a cluster holds and what is in files.
+func scan(live []manifest.Document, files []source.File, ex guard.Exemptions) (render.Audit, error) {
 	docs, notes := source.ParseHeads(files)
+	docs = append(live, docs...)
 	var unread []model.Note
 	for _, n := range notes {
 		if n.Severity == model.Error {
@@ -111,44 +118,8 @@ func scan(files []source.File, ex guard.Exemptions) (render.Audit, error) {
 	}
 	inventory := guard.Read(docs)
 	installed, _ := install.Read(docs, source.Nested)
-	inventory.MaxRequest, inventory.Offered = offers(installed.Sharing, inventory.Offered)
+	inventory.MaxRequest, inventory.Offered = install.Offers(installed.Sharing, inventory.Offered)
 	return render.Audit{Report: guard.Scan(inventory, ex), Unread: unread, Enforced: guard.Sign(docs), Version: buildVersion()}, nil
-}
-
-// offers works out from device configs what one container is granted, and adds
-// what they make of a GPU to what nodes have. Without nodes and configs, what is
-// offered is not known (nil).
-func offers(s model.Sharing, nodes map[string]bool) (most map[string]int64, offered map[string]bool) {
-	if len(s.Configs) == 0 {
-		return nil, nodes
-	}
-	offered = map[string]bool{model.NvidiaGPU: true, guard.AnySlice: len(nodes) == 0 || len(s.MIG) > 0}
-	for name := range nodes {
-		offered[name] = true
-	}
-	most = map[string]int64{}
-	free := map[string]bool{} // what some config grants any number of
-	for _, config := range s.Configs {
-		got, err := gpu.Advertise([]model.GPU{{Manufacturer: "nvidia", Model: "a100", Count: 1, Fraction: 1}}, config, nil)
-		if err != nil {
-			continue
-		}
-		for name := range got.Resources {
-			offered[name] = true
-			if n, limited := got.MaxRequest[name]; limited {
-				most[name] = max(most[name], n)
-			} else {
-				free[name] = true
-			}
-		}
-	}
-	for name := range free {
-		delete(most, name)
-	}
-	if s.Default == "" && len(s.Configs) > 1 {
-		delete(most, model.NvidiaGPU) // nodes without a label share nothing
-	}
-	return most, offered
 }
 
 func (a *app) drawScan(o scanOptions, audit render.Audit) ([]byte, error) {

@@ -106,11 +106,18 @@ type announcer struct {
 	client client.Client
 	clock  clock.Clock
 	pace   flowcontrol.RateLimiter
+	settle time.Duration // how long a text must hold before it is told
 
 	mu    sync.Mutex
-	want  map[types.UID]word
+	want  map[types.UID]wish
 	told  map[types.UID]telling
 	ready chan struct{}
+}
+
+// A wish is what a pod is to be told, and since when.
+type wish struct {
+	word
+	since time.Time
 }
 
 type telling struct {
@@ -124,12 +131,13 @@ const (
 	forgotten   = 50 * time.Minute
 	perSecond   = 50
 	eventSuffix = ".kerf"
+	settling    = 2 * time.Second // pools that have just been applied are ready after that
 )
 
 func newAnnouncer(c client.Client, clk clock.Clock) *announcer {
 	return &announcer{
-		client: c, clock: clk, pace: flowcontrol.NewTokenBucketRateLimiter(perSecond, 4*perSecond),
-		want: map[types.UID]word{}, told: map[types.UID]telling{}, ready: make(chan struct{}, 1),
+		client: c, clock: clk, pace: flowcontrol.NewTokenBucketRateLimiter(perSecond, 4*perSecond), settle: settling,
+		want: map[types.UID]wish{}, told: map[types.UID]telling{}, ready: make(chan struct{}, 1),
 	}
 }
 
@@ -137,9 +145,14 @@ func newAnnouncer(c client.Client, clk clock.Clock) *announcer {
 func (a *announcer) keep(words []word) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.want)
+	before, now := a.want, a.clock.Now()
+	a.want = make(map[types.UID]wish, len(words))
 	for _, w := range words {
-		a.want[w.pod.UID] = w
+		since := now
+		if b, ok := before[w.pod.UID]; ok && b.text == w.text {
+			since = b.since
+		}
+		a.want[w.pod.UID] = wish{w, since}
 	}
 	for uid := range a.told {
 		if _, still := a.want[uid]; !still {
@@ -160,6 +173,11 @@ func (a *announcer) Run(ctx context.Context) {
 			return
 		case <-a.ready:
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.clock.After(a.settle):
+		}
 		for w, ok := a.next(); ok; w, ok = a.next() {
 			if err := a.pace.Wait(ctx); err != nil {
 				return
@@ -177,11 +195,11 @@ func (a *announcer) next() (word, bool) {
 	defer a.mu.Unlock()
 	now := a.clock.Now()
 	for uid, w := range a.want {
-		if t, ok := a.told[uid]; ok && t.text == w.text && now.Sub(t.at) < forgotten {
+		if t, ok := a.told[uid]; now.Sub(w.since) < a.settle || ok && t.text == w.text && now.Sub(t.at) < forgotten {
 			continue
 		}
 		a.told[uid] = telling{w.text, now}
-		return w, true
+		return w.word, true
 	}
 	return word{}, false
 }

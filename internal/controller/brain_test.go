@@ -203,6 +203,7 @@ func (b *bench) bought() string {
 // told drains the announcer and returns the message on a pod, "" for none.
 func (b *bench) told(pod string) string {
 	b.t.Helper()
+	b.clock.Step(settling)
 	for w, ok := b.brain.said.next(); ok; w, ok = b.brain.said.next() {
 		must(b.t, b.brain.said.write(b.t.Context(), w))
 	}

@@ -41,6 +41,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/events"
 
+	"github.com/kerfdev/kerf/internal/admission"
 	"github.com/kerfdev/kerf/internal/catalog"
 	"github.com/kerfdev/kerf/internal/cloud"
 	"github.com/kerfdev/kerf/internal/hands"
@@ -75,6 +76,9 @@ type Config struct {
 	StockMemory time.Duration
 	// GPUDeadline is how long GPUs may take to come up; 0 is 10 minutes.
 	GPUDeadline time.Duration
+
+	// Guard, if not nil, is served by every replica: webhooks that keep GPUs counted.
+	Guard *admission.Config
 
 	// LeaderElection lets one of several replicas work. LeaseNamespace "" is that
 	// of the pod; outside of a cluster it must be given.
@@ -141,7 +145,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	book, err := catalog.Load(c.Region)
+	book, err := bookOf(c.Region)
 	if err != nil {
 		return fmt.Errorf("load the book of instance types: %w", err)
 	}
@@ -189,6 +193,9 @@ func assemble(ctx context.Context, m manager.Manager, c Config, book catalog.Boo
 		return nil, fmt.Errorf("set up the cloud: %w", err)
 	}
 	if err := configs.Register(m); err != nil {
+		return nil, err
+	}
+	if err := serveGuard(ctx, m, c.Guard, configs); err != nil {
 		return nil, err
 	}
 	stock := newStock(provider, clk, c.StockMemory, launchFailed)

@@ -20,7 +20,6 @@ import (
 	karpenterstate "sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/events"
 
-	"github.com/kerfdev/kerf/internal/catalog"
 	"github.com/kerfdev/kerf/internal/cloud"
 )
 
@@ -72,6 +71,7 @@ func (o Once) Decide(ctx context.Context) error {
 	if err := p.decide(ctx); err != nil {
 		return err
 	}
+	p.said.settle = 0
 	for w, more := p.said.next(); more; w, more = p.said.next() {
 		if err := p.said.write(ctx, w); err != nil {
 			return fmt.Errorf("write an event on pod %s: %w", keyOf(w.pod), err)
@@ -82,7 +82,7 @@ func (o Once) Decide(ctx context.Context) error {
 
 func (o Once) provisioner() (*provisioner, error) {
 	c := Config{Region: o.Region, Steps: o.Steps}.defaults()
-	book, err := catalog.Load(c.Region)
+	book, err := bookOf(c.Region)
 	if err != nil {
 		return nil, fmt.Errorf("load the book of instance types: %w", err)
 	}

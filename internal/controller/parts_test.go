@@ -263,3 +263,46 @@ func TestTheBoardShowsTheCluster(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Pods that hang on volumes and namespaces are read again when those change, and
+// only one decision follows from a pod that begins to wait.
+func TestTheStoreKeepsUp(t *testing.T) {
+	b := newBench(t, pool("gpu", g4dnXLarge+onDemand))
+	s := b.brain.observer.store
+	p := member("waits", 1, "", true)
+	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	if !s.Set(p) {
+		t.Error("a pod that begins to wait asks for no decision")
+	}
+	later := p.DeepCopy()
+	later.ResourceVersion = "2"
+	if s.Set(later) {
+		t.Error("a pod that goes on waiting asks for another decision")
+	}
+	refused := func() int {
+		t.Helper()
+		v, err := b.brain.observer.look(t.Context())
+		must(t, err)
+		return len(v.snapshot.Pods[0].Spec.Refused)
+	}
+	if refused() != 1 {
+		t.Error("a pod whose claim does not exist is planned")
+	}
+	class := "gp3"
+	s.Set(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class}})
+	if refused() != 0 {
+		t.Error("the claim exists now, and the pod is still refused")
+	}
+	twin := member("twin", 1, "node-1", true)
+	s.Set(twin)
+	s.Set(member("other-twin", 1, "node-1", true))
+	one, _ := s.pods.get(keyOf(twin))
+	two, _ := s.pods.get("team-1/other-twin")
+	if one.read.Spec != two.read.Spec {
+		t.Error("pods of equal specs do not share one")
+	}
+	s.Delete(p)
+	if s.pods.len() != 2 {
+		t.Errorf("%d pods are left, want 2", s.pods.len())
+	}
+}

@@ -48,7 +48,6 @@ type provisioner struct {
 	plain    bool // preferences of pods count for nothing
 	writers  int
 	restock  func() time.Time // when something out of stock is tried again
-	loops    atomic.Int64
 }
 
 // retry is after how long a decision is made again while pods wait, though
@@ -61,14 +60,18 @@ func (p *provisioner) Run(ctx context.Context) {
 	ctx = log.IntoContext(ctx, logger)
 	for p.batch.Wait(ctx, retry) {
 		if err := p.decide(ctx); err != nil && ctx.Err() == nil {
-			logger.Error(err, "the decision was not carried out; it is made again")
-			p.batch.Trigger()
-			select {
-			case <-p.clock.After(time.Second):
-			case <-ctx.Done():
-			}
+			logger.Error(err, "the decision was not carried out in full; it is made again")
+			p.pause(ctx)
 		}
-		p.loops.Add(1)
+	}
+}
+
+// pause keeps a decision that fails from being made again at once.
+func (p *provisioner) pause(ctx context.Context) {
+	p.batch.Trigger()
+	select {
+	case <-p.clock.After(time.Second):
+	case <-ctx.Done():
 	}
 }
 
@@ -154,6 +157,7 @@ func unplacedPods(answer plan.Plan) []int {
 func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launch) error {
 	book := newOrderBook(v)
 	var orders []order
+	var ordered []*plan.Launch // beside orders: one that cannot be ordered has none
 	var errs []error
 	for i := range launches {
 		o, err := book.order(&launches[i])
@@ -161,11 +165,11 @@ func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launc
 			errs = append(errs, err)
 			continue
 		}
-		orders = append(orders, o)
+		orders, ordered = append(orders, o), append(ordered, &launches[i])
 	}
 	var mu sync.Mutex
 	p.each(len(orders), func(i int) {
-		if err := p.create(ctx, &orders[i], &launches[i]); err != nil {
+		if err := p.create(ctx, &orders[i], ordered[i]); err != nil {
 			mu.Lock()
 			errs = append(errs, err)
 			mu.Unlock()

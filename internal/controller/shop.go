@@ -60,6 +60,19 @@ func newShop(book catalog.Book, sells func(context.Context, *karpenter.NodePool)
 	return &shop{book: book, sells: sells, out: out, seed: maphash.MakeSeed()}
 }
 
+// bookOf loads what is known of a region's hardware. A region without a book of
+// prices will do: prices are the provider's.
+func bookOf(region string) (catalog.Book, error) {
+	book, err := catalog.Load(region)
+	if err == nil {
+		return book, nil
+	}
+	if bare, failed := catalog.Unpriced(region); failed == nil {
+		return bare, nil
+	}
+	return book, err
+}
+
 // look asks the provider for each pool. A pool that it cannot answer for is
 // closed; an error means that the time was up.
 func (s *shop) look(ctx context.Context, pools []*karpenter.NodePool) (wares, error) {

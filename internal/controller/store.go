@@ -174,7 +174,7 @@ func (s *store) setPod(p *corev1.Pod) bool {
 	if had && before.object.UID == p.UID && before.object.ResourceVersion == p.ResourceVersion && p.ResourceVersion != "" {
 		return false
 	}
-	s.dropPod(key)
+	s.uncount(before)
 	e := s.readPod(p)
 	s.pods.put(key, e)
 	return e.waits && !(had && before.waits && before.object.UID == p.UID)
@@ -217,11 +217,15 @@ func (s *store) shared(spec *model.PodSpec) *model.PodSpec {
 }
 
 func (s *store) dropPod(key string) {
-	if e, ok := s.pods.get(key); ok {
-		if e.takes && len(e.read.Spec.Shares) > 0 {
-			s.shares--
-		}
-		s.pods.drop(key)
+	e, _ := s.pods.get(key)
+	s.uncount(e)
+	s.pods.drop(key)
+}
+
+// uncount takes back what readPod counted of a pod.
+func (s *store) uncount(e podEntry) {
+	if e.takes && len(e.read.Spec.Shares) > 0 {
+		s.shares--
 	}
 }
 

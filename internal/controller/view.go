@@ -185,9 +185,7 @@ func (o *observer) pods(v *view, leaving map[string]bool) []model.Pod {
 	v.objects = make([]*corev1.Pod, 0, s.pods.len())
 	s.pods.each(func(e *podEntry) {
 		if e.scope >= 0 && e.scope != s.scopes {
-			if e.takes && len(e.read.Spec.Shares) > 0 {
-				s.shares--
-			}
+			s.uncount(*e)
 			*e = s.readPod(e.object)
 		}
 		if !e.takes || e.read.Node == "" && !e.waits {

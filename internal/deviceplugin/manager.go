@@ -158,6 +158,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			events.renew()
 			m.reassess(ctx)
 			m.reconcile(ctx, false)
+		case <-m.due():
+			m.reconcile(ctx, false)
 		}
 	}
 }
@@ -222,7 +224,7 @@ func (m *Manager) change(ctx context.Context, p *Plan) (ended []*server, err err
 	m.gate.Lock()
 	defer m.gate.Unlock()
 	held, err := m.holdings(ctx)
-	if err != nil && m.plan != nil && !m.plan.sameDevices(p) {
+	if err != nil && m.plan != nil && !m.plan.alike(p) {
 		return nil, &BusyError{Config: p.Config, Err: err}
 	}
 	if pods := m.plan.blockedBy(p, held); len(pods) > 0 {
@@ -233,13 +235,12 @@ func (m *Manager) change(ctx context.Context, p *Plan) (ended []*server, err err
 			return nil, err
 		}
 	}
-	if err != nil {
-		m.log.Warn("serving without knowing which devices are in use", "error", err)
-	}
 	m.plan, m.asked, m.settled = p, err == nil, time.Now()
-	m.withheld = p.withhold(held)
-	for id, why := range m.withheld {
-		m.log.Info("device withheld", "device", id, "reason", why)
+	if err == nil {
+		m.withheld = p.withhold(held)
+		m.logWithheld()
+	} else { // the devices are those of before, or there was nothing before
+		m.log.Warn("serving without knowing which devices are in use", "error", err)
 	}
 	keep := map[string]bool{}
 	for _, r := range p.Resources {
@@ -255,6 +256,17 @@ func (m *Manager) change(ctx context.Context, p *Plan) (ended []*server, err err
 		}
 	}
 	return ended, nil
+}
+
+// logWithheld says for whom devices are withheld, one line a reason.
+func (m *Manager) logWithheld() {
+	count := map[string]int{}
+	for _, why := range m.withheld {
+		count[why]++
+	}
+	for _, why := range slices.Sorted(maps.Keys(count)) {
+		m.log.Info("devices withheld", "number", count[why], "reason", why)
+	}
 }
 
 // put serves a resource, by the server that it has or by a new one.
@@ -317,6 +329,7 @@ func (m *Manager) reassess(ctx context.Context) {
 	if next := m.plan.withhold(held); !maps.Equal(next, m.withheld) {
 		m.log.Info("withheld devices changed", "before", len(m.withheld), "now", len(next))
 		m.withheld = next
+		m.logWithheld()
 		m.refresh()
 	}
 }
@@ -362,9 +375,9 @@ func (m *Manager) granted(resource string, ids []string) {
 	}
 }
 
-// sameDevices reports whether two plans list the same ids.
-func (p *Plan) sameDevices(q *Plan) bool {
-	return slices.EqualFunc(p.Resources, q.Resources, func(a, b Resource) bool {
+// alike reports whether two plans list the same ids, shared in the same way.
+func (p *Plan) alike(q *Plan) bool {
+	return p.mps() == q.mps() && slices.EqualFunc(p.Resources, q.Resources, func(a, b Resource) bool {
 		return a.Name == b.Name && slices.EqualFunc(a.Devices, b.Devices, func(d, e Device) bool { return d.ID == e.ID })
 	})
 }

@@ -373,6 +373,9 @@ func TestManagerNeverBooksTwice(t *testing.T) {
 	if _, err := b.kubelet.Allocate(b.ctx, "nvidia.com/gpu", []string{"GPU-0::1"}); err == nil || !strings.Contains(err.Error(), "team/train still holds GPU-0") {
 		t.Errorf("a slice of a GPU that is held: %v", err)
 	}
+	b.holder.set(errors.New("away"))
+	b.apply(shared(2, 10)) // what is withheld stays so
+	b.sees("gpu 20/10")
 	b.holder.set(nil) // the pod ends
 	b.sees("gpu 20/20")
 }
@@ -398,6 +401,11 @@ func TestManagerKeepsWhatItServesWhenInDoubt(t *testing.T) {
 		t.Fatalf("switched without knowing who holds what: %v", err)
 	}
 	b.apply(whole(2)) // the same devices are no switch
+	same := whole(2)
+	same.Kind = model.MPS
+	if err := b.manager.Apply(b.ctx, plan(same)); !errors.As(err, &busy) {
+		t.Fatalf("MPS began without knowing who holds what: %v", err)
+	}
 	mps := shared(2, 10)
 	mps.Kind = model.MPS
 	b.holder.set(nil, Holding{Resource: "nvidia.com/gpu", ID: "GPU-0", Pod: "team/train"})

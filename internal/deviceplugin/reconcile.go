@@ -89,6 +89,21 @@ func (m *Manager) reconcile(ctx context.Context, now bool) {
 	m.publish()
 }
 
+// due fires when the next failed server is to be tried again, never when none
+// failed.
+func (m *Manager) due() <-chan time.Time {
+	var next time.Time
+	for _, s := range m.servers {
+		if at := s.wait.next; !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if next.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(next))
+}
+
 // revive makes one server listen and registers it.
 func (m *Manager) revive(ctx context.Context, s *server, kubelet os.FileInfo) error {
 	if s.grpc != nil && (!s.ours() || s.kubelet != nil) {

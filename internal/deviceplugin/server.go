@@ -38,8 +38,9 @@ type server struct {
 	path       string // of the socket
 	grpc       *grpc.Server
 	served     chan struct{} // closed when Serve has returned
-	socket     os.FileInfo   // the socket that was made
-	kubelet    os.FileInfo   // the kubelet's socket at which it is registered, nil for none
+	peers      *peers
+	socket     os.FileInfo // the socket that was made
+	kubelet    os.FileInfo // the kubelet's socket at which it is registered, nil for none
 	registered bool
 	wait       backoff
 }
@@ -84,7 +85,8 @@ func (s *server) start(path string) error {
 	s.mu.Lock()
 	s.gone = make(chan struct{})
 	s.mu.Unlock()
-	s.grpc, s.served = grpc.NewServer(), make(chan struct{})
+	s.peers = &peers{}
+	s.grpc, s.served = grpc.NewServer(grpc.StatsHandler(s.peers)), make(chan struct{})
 	v1beta1.RegisterDevicePluginServer(s.grpc, s)
 	go func(c crash, served, gone chan struct{}) {
 		defer close(served)
@@ -96,7 +98,9 @@ func (s *server) start(path string) error {
 	return nil
 }
 
-// stop ends the streams, waits for calls under way, and removes the socket.
+// stop ends the streams, waits for calls under way, and removes the socket. A
+// kubelet closes its connection once it has taken note of the end; registering
+// again before would cross with that.
 func (s *server) stop() {
 	if s.grpc == nil {
 		return
@@ -104,6 +108,7 @@ func (s *server) stop() {
 	s.mu.Lock()
 	close(s.gone)
 	s.mu.Unlock()
+	s.peers.wait(drainTimeout)
 	timer := time.AfterFunc(drainTimeout, s.grpc.Stop)
 	s.grpc.GracefulStop()
 	timer.Stop()
@@ -238,10 +243,10 @@ type backoff struct {
 
 func (b *backoff) due() bool { return !time.Now().Before(b.next) }
 
-// failed puts the next attempt off, at first by a fifth of every, then twice as
-// long each time, up to six times every.
+// failed puts the next attempt off, at first by a fiftieth of every, then twice
+// as long each time, up to six times every.
 func (b *backoff) failed(every time.Duration) {
-	b.delay = min(max(2*b.delay, every/5), 6*every)
+	b.delay = min(max(2*b.delay, every/50), 6*every)
 	b.next = time.Now().Add(b.delay)
 }
 

@@ -21,6 +21,8 @@ import (
 //	# severity: of all findings, where the namespace's labels set one
 //	# exempt: an exemption beside the default ones
 //	# policy: what policies find, where that is something else
+//	# webhook: what the webhook finds on an API server, where that is something else
+//	# server: what the API server answers by itself: refused, unserved
 //	# max-request: a resource and the most that a container is granted of it
 type claim struct {
 	name       string

@@ -103,8 +103,11 @@ func (w *watcher) Reconcile(ctx context.Context, r reconcile.Request) (reconcile
 	if err := w.client.Get(ctx, r.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().Get(karpenter.ConditionTypeRegistered).IsTrue() {
+	if !claim.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
+	}
+	if !claim.StatusConditions().Get(karpenter.ConditionTypeRegistered).IsTrue() {
+		return w.unregistered(claim), nil
 	}
 	node, err := nodeclaimutils.NodeForNodeClaim(ctx, w.client, claim)
 	if err != nil {

@@ -109,14 +109,23 @@ func (l *loader) keeps(o nodepool.Origin) bool {
 	if o.Initialized.IsZero() {
 		return o.NodeName == "" || l.comes(o)
 	}
-	return l.options.Now.Sub(o.Initialized) < bindingTime
+	now := l.options.Now
+	return !now.IsZero() && now.Sub(o.Initialized) < bindingTime
 }
 
-// reserve binds pods that wait to the nodes that were ordered for them.
-func reserve(pods []model.Pod, kept map[string]string) {
+// reserve binds pods that wait, or whose node is on its way out, to the nodes
+// that were ordered for them.
+func reserve(pods []model.Pod, nodes map[string]*model.Node, kept map[string]string) {
+	if len(kept) == 0 {
+		return
+	}
 	for i := range pods {
-		if p := &pods[i]; p.Node == "" && len(kept) > 0 {
-			p.Node = kept[p.Namespace+"/"+p.Name]
+		p := &pods[i]
+		if old := nodes[p.Node]; p.Node != "" && (old == nil || !old.Leaving) {
+			continue
+		}
+		if node, ok := kept[p.Namespace+"/"+p.Name]; ok {
+			p.Node = node
 		}
 	}
 }

@@ -2,7 +2,6 @@ package intake
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/catalog"
@@ -120,27 +119,6 @@ func (f *Frame) Snapshot(o Options, pods []model.Pod, nodes []model.Node, claims
 			origins, ordered = append(origins, c.Origin), append(ordered, c.Node)
 		}
 	}
-	reserve(s.Pods, l.reserved(byName, origins, ordered))
+	reserve(s.Pods, byName, l.reserved(byName, origins, ordered))
 	return s
-}
-
-// Pools lists the pools by name.
-func (f *Frame) Pools() []model.Pool { return f.l.snapshot.Pools }
-
-// Sharing is the device configs that nodes may select.
-func (f *Frame) Sharing() model.Sharing { return f.l.snapshot.Sharing }
-
-// Outdated lists Karpenter's objects among docs that are of a version before
-// v1, as "NodePool karpenter.sh/v1beta1".
-func Outdated(docs []manifest.Document) []string {
-	var out []string
-	for _, d := range docs {
-		group := d.Group()
-		old := strings.HasSuffix(d.APIVersion, "/v1beta1") || strings.HasSuffix(d.APIVersion, "/v1alpha5") || d.Kind == "AWSNodeTemplate"
-		if title := d.Kind + " " + d.APIVersion; old && (group == "karpenter.sh" || group == "karpenter.k8s.aws") && !slices.Contains(out, title) {
-			out = append(out, title)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

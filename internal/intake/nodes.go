@@ -38,7 +38,7 @@ func (l *loader) nodes() {
 	for i := range l.snapshot.Nodes {
 		byName[l.snapshot.Nodes[i].Name] = &l.snapshot.Nodes[i]
 	}
-	reserve(l.snapshot.Pods, l.reserved(byName, l.pool.Origins, l.pool.Claims))
+	reserve(l.snapshot.Pods, byName, l.reserved(byName, l.pool.Origins, l.pool.Claims))
 }
 
 // join adds the price and the request rule of a node that exists.

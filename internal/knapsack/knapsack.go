@@ -123,3 +123,12 @@ func (b *Bin) surplus(i int, value float64, price []float64) float64 {
 	}
 	return value
 }
+
+// Price is what the weight of an item costs at prices of the dimensions.
+func (b *Bin) Price(item int, price []float64) float64 {
+	sum := 0.0
+	for d, w := range b.weight[item] {
+		sum += price[d] * w
+	}
+	return sum
+}

@@ -1,9 +1,13 @@
 package live
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // configMaps keeps of ConfigMaps the values that may be device configs or MIG
-// layouts, and everything of those that a device plugin names.
+// layouts, those that envFrom may make variables of that show GPUs, and
+// everything of those that a device plugin names.
 type configMaps map[string]bool // names that device plugins mount
 
 // mounts notes the ConfigMaps that a DaemonSet of a device plugin mounts.
@@ -29,16 +33,24 @@ func (c configMaps) keep(object map[string]any) (ok bool) {
 		return true
 	}
 	for key, value := range data {
-		if text, _ := value.(string); !ConfigText(text) {
+		if text, _ := value.(string); !configText(text) && !shows(key) {
 			delete(data, key)
 		}
 	}
 	return len(data) > 0
 }
 
-// ConfigText reports whether a text may be a device config or a set of MIG
+// shows reports whether a key of a ConfigMap, behind some prefix of envFrom, is a
+// variable that shows GPUs.
+func shows(key string) bool {
+	return slices.ContainsFunc([]string{"NVIDIA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "CUDA_VERSION"}, func(name string) bool {
+		return key != "" && strings.HasSuffix(name, key)
+	})
+}
+
+// configText reports whether a text may be a device config or a set of MIG
 // layouts. It may take other texts for one; whoever parses it finds out.
-func ConfigText(text string) bool {
+func configText(text string) bool {
 	if strings.Contains(text, "mig-configs") {
 		return true
 	}

@@ -87,3 +87,12 @@ func (w Where) Read(ctx context.Context) (Objects, error) {
 	}
 	return Read(ctx, client)
 }
+
+// ReadAll lists what a scan looks at too: see the function of that name.
+func (w Where) ReadAll(ctx context.Context) (Objects, error) {
+	client, err := w.Connect()
+	if err != nil {
+		return Objects{}, err
+	}
+	return ReadAll(ctx, client)
+}

@@ -11,6 +11,7 @@ type fields map[string]fields
 
 var (
 	all    fields
+	none   = fields{}
 	always = fields{"apiVersion": all, "kind": all, "metadata": metadata}
 
 	metadata = fields{
@@ -21,13 +22,16 @@ var (
 
 	container = fields{
 		"name": all, "image": all, "resources": all, "ports": all, "restartPolicy": all, "env": all, "envFrom": all, "command": all, "args": all,
-		"volumeMounts": {"name": all}, "securityContext": {"privileged": all, "capabilities": all},
+		"volumeMounts": {"name": all, "mountPath": all, "readOnly": all}, "securityContext": {"privileged": all, "capabilities": all},
 	}
 	podSpec = fields{
 		"containers": container, "initContainers": container, "nodeName": all, "nodeSelector": all, "affinity": all, "tolerations": all,
 		"topologySpreadConstraints": all, "priority": all, "priorityClassName": all, "schedulerName": all, "schedulingGates": all,
 		"resourceClaims": all, "resources": all, "overhead": all, "runtimeClassName": all, "hostNetwork": all, "os": all, "restartPolicy": all,
+		"ephemeralContainers": container, "hostPID": all, "hostIPC": all, "serviceAccountName": all, "serviceAccount": all,
 		"volumes": {
+			// Of what is no disk, the guard asks only what it is and which path of the node.
+			"hostPath": {"path": all}, "emptyDir": none, "secret": none, "projected": none, "downwardAPI": none, "nfs": none, "csi": none, "image": none,
 			"name": all, "persistentVolumeClaim": all, "ephemeral": all, "configMap": {"name": all}, "awsElasticBlockStore": all,
 			"gcePersistentDisk": all, "azureDisk": all, "cinder": all, "vsphereVolume": all,
 		},
@@ -50,6 +54,7 @@ var kept = map[string]fields{
 	"StatefulSet":           {"spec": workload},
 	"ReplicationController": {"spec": workload},
 	"Job":                   {"spec": workload, "status": {"succeeded": all, "failed": all, "active": all, "conditions": conditions["conditions"]}},
+	"CronJob":               {"spec": {"schedule": all, "suspend": all, "jobTemplate": {"metadata": metadata, "spec": workload}}},
 	"NodePool":              {"spec": all, "status": conditions},
 	"NodeClaim":             {"spec": all, "status": all},
 	"PersistentVolume":      {"spec": {"nodeAffinity": all, "storageClassName": all, "capacity": all, "accessModes": all, "claimRef": {"name": all, "namespace": all}}},
@@ -63,6 +68,12 @@ var kept = map[string]fields{
 	"AWSNodeTemplate":       {"spec": all},
 	"Provisioner":           {"spec": all},
 	"ClusterPolicy":         {"spec": all},
+
+	"ResourceClaim":         {"spec": all},
+	"ResourceClaimTemplate": {"spec": all},
+
+	"ValidatingAdmissionPolicyBinding": {"spec": all},
+	"ValidatingWebhookConfiguration":   {"webhooks": {"name": all, "failurePolicy": all, "namespaceSelector": all}},
 }
 
 // Keep cuts an object down to what Kerf reads. It takes the object apart: the
@@ -147,9 +158,8 @@ func walk(value any, f func(name string, value any)) {
 }
 
 // scrub leaves out of every container what may be secret: its command line and
-// the values of its environment. settings keeps both; variables that say which
-// GPUs a container sees are kept always. Annotations are kept when Kerf or
-// Karpenter reads them.
+// the values of its environment. settings keeps both. Annotations are kept when
+// Kerf or Karpenter reads them.
 func scrub(value any, settings bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -163,10 +173,9 @@ func scrub(value any, settings bool) {
 				delete(v, "annotations")
 			}
 		}
-		if _, image := v["image"]; image && !settings {
+		if _, image := v["image"].(string); image && !settings {
 			delete(v, "command")
 			delete(v, "args")
-			delete(v, "volumeMounts")
 			hide(v["env"])
 		}
 		for _, inner := range v {
@@ -179,13 +188,34 @@ func scrub(value any, settings bool) {
 	}
 }
 
-// hide empties the values of an environment.
+// telling reports whether a variable says what of a GPU node a container is
+// shown or loads; the guard reads its value.
+func telling(name string) bool {
+	return strings.HasPrefix(name, "NVIDIA_") || name == "CUDA_VERSION" || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DOCKER_RESOURCE_")
+}
+
+// hide empties the values of an environment, but for variables that tell and
+// those of which, by $(NAME), they are made. A variable refers to those before it.
 func hide(env any) {
 	list, _ := env.([]any)
-	for _, item := range list {
+	made := map[string]bool{}
+	for _, item := range slices.Backward(list) {
 		e, _ := item.(map[string]any)
 		name, _ := e["name"].(string)
-		if _, literal := e["value"]; literal && !strings.HasPrefix(name, "NVIDIA_") && name != "CUDA_VERSION" {
+		value, literal := e["value"].(string)
+		switch {
+		case !literal:
+		case telling(name) || made[name]:
+			for rest := value; ; {
+				_, after, ok := strings.Cut(rest, "$(")
+				if !ok {
+					break
+				}
+				var other string
+				other, rest, _ = strings.Cut(after, ")")
+				made[other] = true
+			}
+		default:
 			e["value"] = ""
 		}
 	}
@@ -194,8 +224,11 @@ func hide(env any) {
 // readAnnotation reports whether Kerf reads an annotation.
 func readAnnotation(name string) bool {
 	domain, _, _ := strings.Cut(name, "/")
+	if strings.HasPrefix(name, "ALIYUN_COM_GPU_MEM") || name == "kubernetes.io/config.mirror" {
+		return true
+	}
 	return slices.Contains([]string{
 		"karpenter.sh", "karpenter.k8s.aws", "compatibility.karpenter.sh", "kerf.dev", "deployment.kubernetes.io", "storageclass.kubernetes.io",
-		"controller.kubernetes.io", "volume.beta.kubernetes.io",
+		"controller.kubernetes.io", "volume.beta.kubernetes.io", "cdi.k8s.io", "nvidia.cdi.k8s.io",
 	}, domain)
 }

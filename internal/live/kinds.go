@@ -11,8 +11,8 @@ type kind struct {
 	needed   bool     // a plan without it would be wrong: not to be allowed to list it is an error
 }
 
-// kinds is everything that is read, in the order in which it is read. Jobs of a
-// CronJob that is yet to run, and Secrets, are not among them.
+// kinds is everything that a plan needs, in the order in which it is read. Jobs
+// of a CronJob that is yet to run, and Secrets, are not among them.
 var kinds = []kind{
 	{"Namespace", "namespaces", "", []string{"v1"}, false},
 	{"Node", "nodes", "", []string{"v1"}, true},
@@ -43,6 +43,15 @@ var kinds = []kind{
 	{"RuntimeClass", "runtimeclasses", "node.k8s.io", []string{"v1"}, false},
 	{"ResourceQuota", "resourcequotas", "", []string{"v1"}, false},
 	{"LimitRange", "limitranges", "", []string{"v1"}, false},
+}
+
+// audited are the kinds that a scan of the guard looks at beyond those.
+var audited = []kind{
+	{"CronJob", "cronjobs", "batch", []string{"v1"}, false},
+	{"ResourceClaim", "resourceclaims", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false},
+	{"ResourceClaimTemplate", "resourceclaimtemplates", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false},
+	{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "admissionregistration.k8s.io", []string{"v1"}, false},
+	{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "admissionregistration.k8s.io", []string{"v1"}, false},
 }
 
 func (k kind) at(version string) schema.GroupVersionResource {

@@ -43,20 +43,37 @@ func (o Objects) Documents() []manifest.Document {
 // passed over. Not to be allowed to list a kind is an error where a plan would
 // be wrong without it, and a note elsewhere.
 func Read(ctx context.Context, c dynamic.Interface) (Objects, error) {
-	r := &reading{client: c, configs: configMaps{}}
-	r.out.Taken = time.Now()
-	for _, k := range kinds {
-		if err := r.kind(ctx, k); err != nil {
-			return Objects{}, err
-		}
+	r := &reading{client: c, configs: configMaps{}, what: "plan"}
+	return r.all(ctx, kinds)
+}
+
+// ReadAll lists also what a scan of the guard looks at: what makes pods later,
+// resource claims, and what enforces the guard. Only pods must be listed; what
+// else may not be is left out of the scan, with a note.
+func ReadAll(ctx context.Context, c dynamic.Interface) (Objects, error) {
+	r := &reading{client: c, configs: configMaps{}, what: "scan"}
+	list := slices.Concat(kinds, audited)
+	for i := range list {
+		list[i].needed = list[i].name == "Pod"
 	}
-	return r.out, nil
+	return r.all(ctx, list)
 }
 
 type reading struct {
 	client  dynamic.Interface
 	configs configMaps
+	what    string // is made of it: "plan"
 	out     Objects
+}
+
+func (r *reading) all(ctx context.Context, list []kind) (Objects, error) {
+	r.out.Taken = time.Now()
+	for _, k := range list {
+		if err := r.kind(ctx, k); err != nil {
+			return Objects{}, err
+		}
+	}
+	return r.out, nil
 }
 
 // kind lists the objects of one kind in the first version that is served.
@@ -70,7 +87,7 @@ func (r *reading) kind(ctx context.Context, k kind) error {
 			if k.needed {
 				return fmt.Errorf("list %s: %w", k.resource, err)
 			}
-			r.note("not-allowed", model.Warning, "the cluster does not let you list "+k.resource+", so the plan is made without them", "ask for the verb list on "+k.resource+describe(k))
+			r.note("not-allowed", model.Warning, "the cluster does not let you list "+k.resource+", so the "+r.what+" is made without them", "ask for the verb list on "+k.resource+describe(k))
 			return nil
 		case err != nil:
 			return fmt.Errorf("list %s: %w", k.resource, err)

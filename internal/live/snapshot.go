@@ -11,7 +11,8 @@ import (
 )
 
 const snapshotHead = `# A cluster as Kerf reads it, written by kerf snapshot. Left out: Secrets, ConfigMaps
-# that are no device config, values of environment variables, command lines, user data.
+# that are no device config, command lines, user data, and values of environment variables
+# but those that say which GPUs a container sees.
 # Every command takes it in place of the cluster: kerf plan -f FILE
 apiVersion: v1
 kind: List

@@ -119,6 +119,57 @@ func (s *Solver) recompute() {
 	}
 }
 
+// accurate reports whether the basic values meet the rows, and the duals the
+// costs of the basic variables, as exactly as the tolerance asks.
+func (r *run) accurate(first bool) bool {
+	left := make([]float64, len(r.rows))
+	for i, row := range r.rows {
+		left[i] = row.RHS
+	}
+	take := func(v int, x float64) {
+		if v < 0 {
+			left[^v] -= x
+			return
+		}
+		for _, e := range r.cols[v].Entries {
+			left[e.Row] -= e.Value * x
+		}
+	}
+	for i, v := range r.basis {
+		take(v, r.value[i])
+		cost, priced := r.cost(v), 0.0
+		if first {
+			cost = float64(r.violation(i))
+		}
+		if v < 0 {
+			priced = r.dual[^v]
+		} else {
+			for _, e := range r.cols[v].Entries {
+				priced += r.dual[e.Row] * e.Value
+			}
+		}
+		if math.Abs(cost-priced) > tolerance*(1+math.Abs(cost)) {
+			return false
+		}
+	}
+	for j := range r.cols {
+		if x := r.resting(j); r.at[j] != basic && x != 0 {
+			take(j, x)
+		}
+	}
+	for i := range r.rows {
+		if x := r.resting(^i); r.slack[i] != basic && x != 0 {
+			take(^i, x)
+		}
+	}
+	for i, d := range left {
+		if math.Abs(d) > tolerance*(1+math.Abs(r.rows[i].RHS)) {
+			return false
+		}
+	}
+	return true
+}
+
 // direction returns inverse times the column of v: how the basic variables
 // fall as v grows.
 func (s *Solver) direction(v int, out []float64) {
@@ -140,8 +191,21 @@ func (s *Solver) direction(v int, out []float64) {
 // pivot makes v basic in row r, given its direction.
 func (s *Solver) pivot(r, v int, dir []float64) {
 	scale(s.inv[r], 1/dir[r])
+	s.full = s.full[:0]
+	for j, x := range s.inv[r] {
+		if x != 0 {
+			s.full = append(s.full, j)
+		}
+	}
+	sparse := len(s.full) < len(s.rows)/3
 	for i, row := range s.inv {
-		if f := dir[i]; i != r && f != 0 {
+		switch f := dir[i]; {
+		case i == r || f == 0:
+		case sparse:
+			for _, j := range s.full {
+				row[j] -= f * s.inv[r][j]
+			}
+		default:
 			axpy(row, s.inv[r], -f)
 		}
 	}
@@ -168,6 +232,12 @@ func scale(x []float64, f float64) {
 // axpy adds f times x to y.
 func axpy(y, x []float64, f float64) {
 	x = x[:len(y)]
+	for ; len(y) >= 4 && len(x) >= 4; x, y = x[4:], y[4:] {
+		y[0] += f * x[0]
+		y[1] += f * x[1]
+		y[2] += f * x[2]
+		y[3] += f * x[3]
+	}
 	for i := range y {
 		y[i] += f * x[i]
 	}

@@ -5,8 +5,9 @@
 // are added to a Solver and the next Solve starts from the last basis.
 //
 // The inverse of the basis is kept dense and updated by each pivot (product
-// form); it is computed anew from the columns after refactorEvery pivots and
-// before an answer is given, so that errors do not add up.
+// form); it is computed anew from the columns after refactorEvery pivots, and
+// when an answer that it gives does not agree with the columns, so that errors do
+// not add up.
 //
 // # Tolerances
 //
@@ -100,7 +101,9 @@ type Solver struct {
 	inv   [][]float64 // inverse of the basis matrix, by row
 	value []float64   // of the basic variables, by row
 	since int         // pivots since inv was computed
-	fresh bool        // inv and value belong to basis
+	fresh bool        // inv belongs to basis
+	full  []int       // scratch: columns in which a row of inv is not zero
+	moved bool        // value has to be computed anew
 }
 
 type side int8
@@ -139,8 +142,27 @@ func (s *Solver) Add(c Column) int {
 	return len(s.cols) - 1
 }
 
+// Start makes columns the basis, one for each row.
+func (s *Solver) Start(columns []int) {
+	for i, v := range s.basis {
+		*s.side(v) = rest(s.bounds(v))
+		s.basis[i] = columns[i]
+	}
+	for _, j := range columns {
+		s.at[j] = basic
+	}
+	s.fresh = false
+}
+
 // SetCost changes the cost of a column. The last basis stays feasible.
 func (s *Solver) SetCost(column int, cost float64) { s.cols[column].Cost = cost }
+
+// SetRHS changes the right-hand side of a row. The last basis stays, but what it
+// says may have become infeasible.
+func (s *Solver) SetRHS(row int, rhs float64) {
+	s.rows[row].RHS = rhs
+	s.moved = true
+}
 
 // Columns returns how many columns there are.
 func (s *Solver) Columns() int { return len(s.cols) }

@@ -18,13 +18,18 @@ type run struct {
 	gain  float64 // reduced cost of the entering variable
 	stall int
 	steps int
+	short []int // variables that improved at the last look at all of them
 }
 
 // Solve minimises within a number of steps, starting from the last basis.
 func (s *Solver) Solve(maxSteps int) Solution {
-	if !s.fresh || s.since > 0 {
+	switch {
+	case !s.fresh:
 		s.refactor()
+	case s.moved:
+		s.recompute()
 	}
+	s.moved = false
 	r := &run{Solver: s, dual: make([]float64, len(s.rows)), dir: make([]float64, len(s.rows))}
 	status := r.phase(true, maxSteps)
 	if status == Optimal {
@@ -52,7 +57,7 @@ func (r *run) phase(first bool, maxSteps int) Status {
 		v, grow := r.enter(first)
 		if v == none {
 			switch {
-			case r.since > 0: // do not trust an aged inverse with the verdict
+			case r.since > 0 && !r.accurate(first): // do not trust a worn inverse with the verdict
 				r.refactor()
 				r.due = true
 				if !first && !r.feasible() {
@@ -118,46 +123,83 @@ func (r *run) prices(first bool) {
 }
 
 // enter chooses a nonbasic variable whose change lowers the objective, and
-// whether it grows; none if there is no such variable.
+// whether it grows; none if there is no such variable. It looks at the short
+// list of those that did lately, and at all when none of them does any more.
 func (r *run) enter(first bool) (v int, grow bool) {
-	best, bland := 0.0, r.stall > stallLimit
-	v = none
-	try := func(j int, reduced, cost float64) bool {
-		where := *r.side(j)
-		if where == basic {
-			return false
+	bland := r.stall > stallLimit
+	if !bland {
+		if v, grow = r.enterFrom(r.short, first); v != none {
+			return v, grow
 		}
-		if lower, upper := r.bounds(j); lower == upper {
-			return false
-		}
-		tol := tolerance * (1 + math.Abs(cost))
-		up := reduced < -tol && where != atUpper
-		down := reduced > tol && where != atLower
-		if (up || down) && math.Abs(reduced) > best {
-			best, v, grow, r.gain = math.Abs(reduced), j, up, reduced
-			return bland
-		}
-		return false
 	}
-	for j, c := range r.cols {
-		cost := c.Cost
-		if first {
-			cost = 0
+	best := 0.0
+	v = none
+	r.short = r.short[:0]
+	look := func(j int) bool {
+		reduced, ok := r.improves(j, first)
+		if !ok {
+			return false
 		}
-		reduced := cost
-		for _, e := range c.Entries {
-			reduced -= r.dual[e.Row] * e.Value
+		if math.Abs(reduced) > best {
+			best, v, grow, r.gain = math.Abs(reduced), j, reduced < 0, reduced
 		}
-		if try(j, reduced, cost) {
+		if math.Abs(reduced) > best*shortPart {
+			r.short = append(r.short, j)
+		}
+		return bland
+	}
+	for j := range r.cols {
+		if look(j) {
 			return v, grow
 		}
 	}
 	for i := range r.rows {
-		if try(^i, -r.dual[i], 0) {
+		if look(^i) {
 			return v, grow
 		}
 	}
 	return v, grow
+}
+
+// shortPart is what part of the best improvement gets on the short list.
+const shortPart = 0.3
+
+func (r *run) enterFrom(list []int, first bool) (v int, grow bool) {
+	best := 0.0
+	v = none
+	for _, j := range list {
+		if reduced, ok := r.improves(j, first); ok && math.Abs(reduced) > best {
+			best, v, grow, r.gain = math.Abs(reduced), j, reduced < 0, reduced
+		}
+	}
+	return v, grow
+}
+
+// improves returns the reduced cost of a variable and whether moving it in the
+// direction that it is free to move in lowers the objective.
+func (r *run) improves(j int, first bool) (reduced float64, ok bool) {
+	where := *r.side(j)
+	if where == basic {
+		return 0, false
+	}
+	tol := tolerance
+	if j >= 0 {
+		c := &r.cols[j]
+		if !first {
+			reduced = c.Cost
+			tol *= 1 + math.Abs(c.Cost)
+		}
+		for _, e := range c.Entries {
+			reduced -= r.dual[e.Row] * e.Value
+		}
+	} else {
+		reduced = -r.dual[^j]
+	}
+	if !(reduced < -tol && where != atUpper) && !(reduced > tol && where != atLower) {
+		return 0, false
+	}
+	lower, upper := r.bounds(j)
+	return reduced, lower != upper
 }
 
 // step moves variable v until something stops it: its own other bound, or a
@@ -177,8 +219,9 @@ func (r *run) step(v int, grow, first bool) bool {
 			continue
 		}
 		room, side := r.room(i, rate, first)
+		room = math.Max(0, room) // a little beyond a bound is on it
 		if r.better(room, limit, row, i) {
-			limit, row, to = math.Max(0, room), i, side
+			limit, row, to = room, i, side
 		}
 	}
 	if math.IsInf(limit, 1) {

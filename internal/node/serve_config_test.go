@@ -322,6 +322,15 @@ func TestHealthReachesKubeletAndNode(t *testing.T) {
 		}
 		return false
 	})
+	// A driver that fails as a whole takes everything out, until it works again.
+	if err := r.lib.Do("break unknown error"); err != nil {
+		t.Fatal(err)
+	}
+	r.sees("gpu 20/0")
+	if err := r.lib.Do("mend"); err != nil {
+		t.Fatal(err)
+	}
+	r.sees("gpu 20/10")
 	// One GPU that is lost does not stand in the way of the others.
 	if err := r.lib.Do("lose 1"); err != nil {
 		t.Fatal(err)
@@ -330,6 +339,20 @@ func TestHealthReachesKubeletAndNode(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Errorf("preferred %v, %v", got, err)
 	}
+}
+
+// A config that these GPUs cannot have is refused with the GPU's name.
+func TestMIGLayoutDoesNotFitTheStrategy(t *testing.T) {
+	r := newRig(t, "a100-mig") // one GPU is cut into unlike instances, one is whole
+	r.join(nil)
+	r.mount(map[string]string{"default": "flags: {migStrategy: mixed}\n", "single": "flags: {migStrategy: single}\n"})
+	r.start()
+	const all = "gpu 1/1, mig-1g.5gb 2/2, mig-2g.10gb 1/1, mig-3g.20gb 1/1"
+	r.sees(all)
+	r.cluster.label(named("single"))
+	r.says(ConfigCondition, "False DeviceConfigInvalid: device config single: migStrategy single needs")
+	r.awaits("the GPU's name", func(c *apiServer) bool { return strings.Contains(c.conditions[ConfigCondition], "GPU 0") })
+	r.sees(all)
 }
 
 // A driver that is not there is an error, or something to wait for.

@@ -25,7 +25,9 @@ type attempt struct {
 	stuck      []stuck
 	steps      int64
 	budget     int64
-	trials     int // changed pools tried for remedies
+	loose      bool  // minValues do not count
+	spare      *node // what repacks fills
+	trials     int   // changed pools tried for remedies
 
 	items    []item
 	launches []filling
@@ -205,9 +207,9 @@ func (a *attempt) overfull() bool {
 
 // flexibility of pools with minValues.
 
-// demandsChoice reports whether a kind's pool has minValues.
+// demandsChoice reports whether a kind's pool has minValues that count.
 func (a *attempt) demandsChoice(k int) bool {
-	return len(a.m.pools[a.m.kinds[k].pool].set.Demanding()) > 0
+	return !a.loose && len(a.m.pools[a.m.kinds[k].pool].set.Demanding()) > 0
 }
 
 // flexible reports whether enough of a pool's types hold the same pods for its
@@ -220,7 +222,7 @@ func (a *attempt) flexible(k int, at cells, items []item, takes []take) bool {
 	}
 	var holding []int
 	ask := 8 // look at the values now and then, not at every step
-	for o := range a.holders(k, at, items, takes) {
+	for o := range a.holders(k, at, items, takes, math.Inf(1)) {
 		if holding = append(holding, o); len(holding) == ask {
 			if enough(holding) {
 				return true
@@ -258,8 +260,8 @@ func (a *attempt) valuesAmong(kinds []int, at cells, key string) []string {
 }
 
 // holders yields the kinds of k's pool, with its labels, that hold the same
-// pods in one of the cells; k is among them.
-func (a *attempt) holders(k int, at cells, items []item, takes []take) iter.Seq[int] {
+// pods in one of the cells at no more than a price; k is among them.
+func (a *attempt) holders(k int, at cells, items []item, takes []take, most float64) iter.Seq[int] {
 	need := make([]int64, len(a.m.dims.names))
 	for _, t := range takes {
 		add(need, items[t.item].vec, int64(t.n))
@@ -269,6 +271,9 @@ func (a *attempt) holders(k int, at cells, items []item, takes []take) iter.Seq[
 		for o := range a.m.kinds {
 			od := &a.m.kinds[o]
 			if od.pool != kd.pool || od.variant != kd.variant || od.cells&at == 0 || !within(need, od.alloc) {
+				continue
+			}
+			if price, _, _ := od.cheapest(at, a.m.cells); price > most {
 				continue
 			}
 			where := at
@@ -284,8 +289,10 @@ func (a *attempt) holders(k int, at cells, items []item, takes []take) iter.Seq[
 
 // repacks reports whether the devices of another kind hold the same pods.
 func (a *attempt) repacks(o int, at cells, items []item, takes []take) bool {
-	n := a.newNode().empty(o, at)
-	n.host = nil
+	if a.spare == nil {
+		a.spare = &node{a: a, free: make([]int64, len(a.m.dims.names))}
+	}
+	n := a.spare.empty(o, at)
 	for _, t := range takes {
 		if n.put(items, t.item, t.n) < t.n {
 			return false

@@ -33,7 +33,7 @@ func newBins(m *market, g *group, c *classifier) []bin {
 		shared := slices.ContainsFunc(n.Devices, func(d model.Device) bool { return len(d.Shares) > 0 })
 		m.dims.hold(b.free, len(n.Devices), shared)
 		if shared {
-			b.rack = newRack(n.Devices)
+			b.rack = newRack(m.chassis(n.Devices))
 			freeBacked(m.dims, b.free, n.Devices)
 		}
 		for _, s := range g.residents[i] {

@@ -80,12 +80,11 @@ type bay struct {
 	price float64
 	once  bool  // a node that exists
 	items []int // that fit, by position in bin
-	order []int // positions, those that take the most of devices first
 	bin   *knapsack.Bin
 }
 
 func (w *world) newYard(counts []int) *yard {
-	a := &attempt{opts: w.opts, m: w.market, g: &w.group, classifier: w.classifier, budget: w.opts.Steps}
+	a := &attempt{opts: w.opts, m: w.market, g: &w.group, classifier: w.classifier, budget: w.opts.Steps, loose: true}
 	a.specs = make([]*model.PodSpec, len(counts))
 	a.classes = make([]*class, len(counts))
 	a.fits = make([]set, len(counts))
@@ -162,8 +161,7 @@ const boundParts = 3
 func fractions(vecs [][]int64, free []int64, parts int) (weights [][]float64, capacity []float64) {
 	weights = make([][]float64, len(vecs))
 	for d, have := range free {
-		asked := slices.ContainsFunc(vecs, func(v []int64) bool { return v[d] > 0 })
-		if have <= 0 || have >= plenty || !asked {
+		if !countable(vecs, d, have) {
 			continue
 		}
 		capacity = append(capacity, 1)
@@ -181,6 +179,11 @@ func fractions(vecs [][]int64, free []int64, parts int) (weights [][]float64, ca
 		}
 	}
 	return weights, capacity
+}
+
+// countable reports whether a dimension can run out.
+func countable(vecs [][]int64, d int, have int64) bool {
+	return have > 0 && have < plenty && slices.ContainsFunc(vecs, func(v []int64) bool { return v[d] > 0 })
 }
 
 // climb runs column generation until the bound meets the ceiling or the

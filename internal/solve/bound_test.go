@@ -2,6 +2,7 @@ package solve
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -75,6 +76,21 @@ pod b cpu=4 memory=1Gi
 	p, byWorth, byWholes := proven(s, 0)
 	if byWorth > p.Cost+1e-9 || byWholes > p.Cost+1e-9 || p.Cost > 1+1e-9 {
 		t.Errorf("cost %g, proven %g and %g", p.Cost, byWorth, byWholes)
+	}
+}
+
+func TestBoundAsksForNoChoiceOfTypes(t *testing.T) {
+	s := parse(t, `
+zones a
+type small cpu=1 memory=4Gi pods=20 od=0.1 spot=0.1
+type large cpu=2 memory=4Gi pods=20 spot=0.2
+pool any
+    exists type min=2
+pod a x3 cpu=0.7 memory=1Gi
+`)
+	p, byWorth, byWholes := proven(s, 0)
+	if byWorth > p.Cost+1e-9 || byWholes > p.Cost+1e-9 || math.Abs(p.Cost-0.3) > 1e-9 {
+		t.Errorf("cost %g, proven %g and %g: only the spot market has two types, at the price of the other", p.Cost, byWorth, byWholes)
 	}
 }
 

@@ -6,127 +6,232 @@ import (
 	"github.com/kerfdev/kerf/internal/model"
 )
 
-// A rack is the devices of one node whose shares are packed one by one.
-type rack struct {
+// A chassis is what is known of the devices of a node before any pod is on
+// them. Nodes with the same devices share one.
+type chassis struct {
 	devices []model.Device
 	names   []string // of the shares that devices have, sorted
-	free    []int64  // left of each device's shares: device by device, in the order of names
-	users   []int64  // pods on each device
-	whole   []bool   // taken by a pod that asked for a whole one
+	all     []int64  // each device's shares: device by device, in the order of names
+	asks    map[*model.PodSpec]*deviceAsk
 }
 
-func newRack(devices []model.Device) *rack {
-	r := &rack{devices: devices, users: make([]int64, len(devices)), whole: make([]bool, len(devices))}
+// A deviceAsk is what a pod asks of a chassis.
+type deviceAsk struct {
+	fits  bool       // on devices without pods
+	parts []partAsk  // shares of devices
+	whole []wholeAsk // where it asks for no shares: devices of its own
+}
+
+// A partAsk is a share of each of count devices.
+type partAsk struct {
+	count int
+	took  []int64 // as chassis.all: what it takes of each device
+	backs []int64 // by device: how many pods it may have, 1 = as many as fit, 0 = it cannot have this one
+}
+
+// A wholeAsk is a number of empty devices that back a resource.
+type wholeAsk struct {
+	need  int64
+	backs []bool // by device
+}
+
+func newChassis(devices []model.Device) *chassis {
+	c := &chassis{devices: devices, asks: map[*model.PodSpec]*deviceAsk{}}
 	for i := range devices {
-		for _, name := range devices[i].Shares.Names() {
-			if !slices.Contains(r.names, name) {
-				r.names = append(r.names, name)
+		for name := range devices[i].Shares {
+			if !slices.Contains(c.names, name) {
+				c.names = append(c.names, name)
 			}
 		}
 	}
-	slices.Sort(r.names)
+	slices.Sort(c.names)
 	for i := range devices {
-		for _, name := range r.names {
-			r.free = append(r.free, devices[i].Shares[name])
+		for _, name := range c.names {
+			c.all = append(c.all, devices[i].Shares[name])
 		}
 	}
+	return c
+}
+
+// chassis returns the one of devices like these.
+func (m *market) chassis(devices []model.Device) *chassis {
+	var key canon
+	for i := range devices {
+		key.amounts(devices[i].Resources)
+		key.amounts(devices[i].Shares)
+	}
+	c, ok := m.racks[string(key.buf)]
+	if !ok {
+		c = newChassis(devices)
+		m.racks[string(key.buf)] = c
+	}
+	return c
+}
+
+// ask prepares what a pod asks, once for each spec.
+func (c *chassis) ask(spec *model.PodSpec) *deviceAsk {
+	if a, ok := c.asks[spec]; ok {
+		return a
+	}
+	a := &deviceAsk{}
+	for i := range spec.Shares {
+		a.parts = append(a.parts, c.part(&spec.Shares[i]))
+	}
+	if len(spec.Shares) == 0 {
+		for _, name := range spec.Requests.Names() {
+			if w, backed := c.whole(name, spec.Requests[name]); backed {
+				a.whole = append(a.whole, w)
+			}
+		}
+	}
+	c.asks[spec] = a
+	a.fits = newRack(c).put(a)
+	return a
+}
+
+func (c *chassis) part(s *model.DeviceShare) partAsk {
+	p := partAsk{count: int(s.Count), backs: make([]int64, len(c.devices))}
+	known := true
+	for name, v := range s.PerDevice {
+		known = known && (v <= 0 || slices.Contains(c.names, name))
+	}
+	var took model.Resources
+	for i := range c.devices {
+		d := &c.devices[i]
+		if i == 0 || !sameResources(d.Shares, c.devices[i-1].Shares) {
+			took = s.Of(d.Shares)
+		}
+		for _, name := range c.names {
+			p.took = append(p.took, took[name])
+		}
+		if known && len(d.Shares) > 0 {
+			p.backs[i] = max(0, d.Resources[s.Resource])
+		}
+	}
+	return p
+}
+
+func (c *chassis) whole(name string, need int64) (w wholeAsk, backed bool) {
+	w = wholeAsk{need: need, backs: make([]bool, len(c.devices))}
+	for i := range c.devices {
+		w.backs[i] = c.devices[i].Resources[name] > 0
+		backed = backed || w.backs[i]
+	}
+	return w, backed && need > 0
+}
+
+// A rack is the devices of one node whose shares are packed one by one.
+type rack struct {
+	*chassis
+	free  []int64 // as chassis.all: what is left
+	users []int64 // pods on each device
+	taken []bool  // by a pod that asked for a whole one
+	on    []int   // scratch: the devices of the pod that is being placed
+}
+
+func newRack(c *chassis) *rack {
+	r := &rack{}
+	r.empty(c)
 	return r
 }
 
+// empty makes r a rack of a chassis without pods.
+func (r *rack) empty(c *chassis) {
+	r.chassis = c
+	r.free = append(r.free[:0], c.all...)
+	r.users = append(r.users[:0], make([]int64, len(c.devices))...)
+	r.taken = append(r.taken[:0], make([]bool, len(c.devices))...)
+}
+
 func (r *rack) clone() *rack {
-	return &rack{devices: r.devices, names: r.names, free: slices.Clone(r.free), users: slices.Clone(r.users), whole: slices.Clone(r.whole)}
+	return &rack{chassis: r.chassis, free: slices.Clone(r.free), users: slices.Clone(r.users), taken: slices.Clone(r.taken)}
 }
 
 // place puts one pod on devices and returns which, or leaves everything as it
 // was. Shares go where they leave least; whole devices must be empty.
 func (r *rack) place(spec *model.PodSpec) (on []int, ok bool) {
-	if len(spec.Shares) == 0 {
-		on, ok = r.emptyOnes(spec.Requests)
-	} else {
-		on, ok = r.fitting(spec.Shares)
-	}
-	if !ok {
+	if !r.put(r.ask(spec)) {
 		return nil, false
 	}
-	r.book(spec, on, 1)
+	on = slices.Clone(r.on)
 	slices.Sort(on)
 	return on, true
 }
 
-// fitting chooses a device of its own for each share of each device asked.
-func (r *rack) fitting(shares []model.DeviceShare) (on []int, ok bool) {
-	for i := range shares {
-		for range shares[i].Count {
-			at := r.bestFit(&shares[i], on)
-			if at < 0 {
-				return nil, false
-			}
-			on = append(on, at)
-		}
-	}
-	return on, true
-}
-
-// book takes what a pod uses of its devices, in the order in which they were
-// chosen, or with sign -1 gives it back.
-func (r *rack) book(spec *model.PodSpec, on []int, sign int64) {
-	for _, at := range on {
-		r.users[at] += sign
-		r.whole[at] = len(spec.Shares) == 0 && sign > 0
+// put is place for a prepared ask; the devices are in r.on until the next one.
+func (r *rack) put(a *deviceAsk) bool {
+	r.on = r.on[:0]
+	if !r.choose(a) {
+		return false
 	}
 	k := 0
-	for i := range spec.Shares {
-		for range spec.Shares[i].Count {
-			free, took := r.of(on[k]), spec.Shares[i].Of(r.devices[on[k]].Shares)
-			for j, name := range r.names {
-				free[j] -= sign * took[name]
+	for i := range a.parts {
+		for range a.parts[i].count {
+			free, took := r.of(r.on[k], r.free), r.of(r.on[k], a.parts[i].took)
+			for j := range free {
+				free[j] -= took[j]
 			}
 			k++
 		}
 	}
+	for _, at := range r.on {
+		r.users[at]++
+		r.taken[at] = len(a.parts) == 0
+	}
+	return true
 }
 
-// of returns what is left of device i.
-func (r *rack) of(i int) []int64 { return r.free[i*len(r.names) : (i+1)*len(r.names)] }
-
-func (r *rack) bestFit(s *model.DeviceShare, not []int) int {
-	var ask [8]int64
-	asked := ask[:0]
-	for _, name := range r.names {
-		asked = append(asked, s.PerDevice[name])
+// choose chooses a device of its own for each share of each device asked, or
+// as many empty devices as are asked whole.
+func (r *rack) choose(a *deviceAsk) bool {
+	for i := range a.parts {
+		for range a.parts[i].count {
+			at := r.bestFit(&a.parts[i])
+			if at < 0 {
+				return false
+			}
+			r.on = append(r.on, at)
+		}
 	}
-	memory := slices.Index(r.names, model.ShareMemory)
+	for i := range a.whole {
+		need := a.whole[i].need
+		for d, backs := range a.whole[i].backs {
+			if need > 0 && backs && r.users[d] == 0 && !slices.Contains(r.on, d) {
+				r.on = append(r.on, d)
+				need--
+			}
+		}
+		if need > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// of returns the part of all that belongs to device i.
+func (r *rack) of(i int, all []int64) []int64 { return all[i*len(r.names) : (i+1)*len(r.names)] }
+
+func (r *rack) bestFit(p *partAsk) int {
 	best, least := -1, 0.0
 	for i := range r.devices {
-		if s.PerDevice[model.SharePercent] > 0 && memory >= 0 {
-			asked[memory] = s.Of(r.devices[i].Shares)[model.ShareMemory]
-		}
-		if !r.admits(i, s, asked) || slices.Contains(not, i) {
+		if !r.admits(i, p) || slices.Contains(r.on, i) {
 			continue
 		}
-		if left := r.leftover(i, asked); best < 0 || left < least {
+		if left := r.leftover(i, p); best < 0 || left < least {
 			best, least = i, left
 		}
 	}
 	return best
 }
 
-func (r *rack) admits(i int, s *model.DeviceShare, asked []int64) bool {
-	d := &r.devices[i]
-	if r.whole[i] || len(d.Shares) == 0 {
+func (r *rack) admits(i int, p *partAsk) bool {
+	backs := p.backs[i]
+	if r.taken[i] || backs == 0 || (backs > 1 && r.users[i] >= backs) {
 		return false
 	}
-	for j, v := range r.of(i) {
-		if asked[j] > v {
-			return false
-		}
-	}
-	backs := d.Resources[s.Resource]
-	if backs <= 0 || (backs > 1 && r.users[i] >= backs) {
-		return false
-	}
-	for name, v := range s.PerDevice {
-		if v > 0 && !slices.Contains(r.names, name) {
+	took := r.of(i, p.took)
+	for j, v := range r.of(i, r.free) {
+		if took[j] > v {
 			return false
 		}
 	}
@@ -134,45 +239,13 @@ func (r *rack) admits(i int, s *model.DeviceShare, asked []int64) bool {
 }
 
 // leftover is what stays free, as a sum of shares of the whole.
-func (r *rack) leftover(i int, asked []int64) float64 {
+func (r *rack) leftover(i int, p *partAsk) float64 {
 	sum := 0.0
-	for j, v := range r.of(i) {
-		if all := r.devices[i].Shares[r.names[j]]; all > 0 {
-			sum += float64(v-asked[j]) / float64(all)
+	all, took := r.of(i, r.all), r.of(i, p.took)
+	for j, v := range r.of(i, r.free) {
+		if all[j] > 0 {
+			sum += float64(v-took[j]) / float64(all[j])
 		}
 	}
 	return sum
-}
-
-// emptyOnes chooses for a pod without shares as many empty devices as it asks
-// of what they back.
-func (r *rack) emptyOnes(asked model.Resources) (on []int, ok bool) {
-	for _, name := range asked.Names() {
-		need := asked[name]
-		if need <= 0 || !r.backed(name) {
-			continue
-		}
-		for i := range r.devices {
-			if need == 0 {
-				break
-			}
-			if r.users[i] == 0 && !r.whole[i] && r.devices[i].Resources[name] > 0 && !slices.Contains(on, i) {
-				on = append(on, i)
-				need--
-			}
-		}
-		if need > 0 {
-			return nil, false
-		}
-	}
-	return on, true
-}
-
-func (r *rack) backed(name string) bool {
-	for i := range r.devices {
-		if r.devices[i].Resources[name] > 0 {
-			return true
-		}
-	}
-	return false
 }

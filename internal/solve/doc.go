@@ -19,6 +19,9 @@
 //	fill        the oracle: one node of an offer, filled
 //	rounds      cover all pods with filled nodes, learn prices, again
 //	columns     of all nodes filled so far, which to take: the restricted master
+//	grow        nodes that its duals say are worth more than they cost
+//	press       one of those, with loads of its devices, found by climbing a ladder
+//	dive        the master's answer made whole
 //	exact       the cheapest cover of a few pods, by dynamic programming
 //	improve     take some nodes apart and cover their pods better
 //	limits      what a pool may still launch

@@ -38,14 +38,16 @@ type packer struct {
 	offers  []offer
 	worth   []float64 // of one of each item, $/h: what it has cost to place
 	ledger  *ledger
-	order   [][]int32 // by offer: items in the order in which fill takes them
-	bench   *node     // the node being filled, used again and again
-	ranks   []ranked  // of reorder, likewise
-	columns columns   // nodes filled in the rounds, for choose
+	order   [][]int32           // by offer: items in the order in which fill takes them
+	bench   *node               // the node being filled, used again and again
+	ranks   []ranked            // of reorder, likewise
+	columns columns             // nodes filled in the rounds, for choose
+	weights map[ask][][]float64 // of shares of devices, by item
+	packing packing             // what fills nodes for it, used again and again
 }
 
 func (a *attempt) newPacker(offers []offer) *packer {
-	p := &packer{a: a, items: a.items, offers: offers, ledger: a.ledger, bench: a.newNode()}
+	p := &packer{a: a, items: a.items, offers: offers, ledger: a.ledger, bench: a.newNode(), weights: map[ask][][]float64{}}
 	p.firstWorth()
 	return p
 }
@@ -178,6 +180,7 @@ type node struct {
 	free  []int64
 	takes []take
 	rack  *rack
+	own   rack // what rack points to on a node that is filled from empty
 	host  *hostState
 }
 
@@ -195,7 +198,8 @@ func (n *node) empty(kind int, at cells) *node {
 	n.kind, n.cells, n.takes, n.rack = kind, at, n.takes[:0], nil
 	copy(n.free, k.alloc)
 	if k.shared {
-		n.rack = newRack(k.adv.Devices)
+		n.own.empty(k.chassis)
+		n.rack = &n.own
 	}
 	if n.host != nil {
 		n.host.clear()
@@ -251,9 +255,9 @@ func (n *node) has(i int) int {
 // rackPut places up to k of an item on the node's devices.
 func (n *node) rackPut(it *item, k int) int {
 	if len(it.parts) == 1 && it.parts[0].n == 1 {
-		spec := n.a.g.shapes[it.parts[0].shape].spec
+		ask := n.rack.ask(n.a.g.shapes[it.parts[0].shape].spec)
 		for done := range k {
-			if _, ok := n.rack.place(spec); !ok {
+			if !n.rack.put(ask) {
 				return done
 			}
 		}
@@ -263,7 +267,7 @@ func (n *node) rackPut(it *item, k int) int {
 		before := n.rack.clone()
 		for _, p := range it.parts {
 			for range p.n {
-				if _, ok := n.rack.place(n.a.g.shapes[p.shape].spec); !ok {
+				if !n.rack.put(n.rack.ask(n.a.g.shapes[p.shape].spec)) {
 					n.rack = before
 					return done
 				}

@@ -3,6 +3,7 @@ package solve
 import (
 	"cmp"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func (a *attempt) kindRack(k int) *rack {
 	if !a.m.kinds[k].shared {
 		return nil
 	}
-	return newRack(a.m.kinds[k].adv.Devices)
+	return newRack(a.m.kinds[k].chassis)
 }
 
 // binRack is the devices of a node with only the pods that stay on them.
@@ -105,7 +106,7 @@ func (a *attempt) binRack(n int) *rack {
 	if a.bins[n].rack == nil {
 		return nil
 	}
-	r := newRack(a.m.snap.Nodes[n].Devices)
+	r := newRack(a.m.chassis(a.m.snap.Nodes[n].Devices))
 	for _, s := range a.g.residents[n] {
 		r.place(a.g.shapes[s].spec)
 	}
@@ -161,11 +162,13 @@ func (a *attempt) alternatives(f *filling, at cells) []string {
 	price, _, _ := a.m.kinds[f.kind].cheapest(at, a.m.cells)
 	demanding := a.demandsChoice(f.kind)
 	var usual, others []choice
-	for o := range a.holders(f.kind, at, a.items, f.takes) {
+	most := price * fallback
+	if demanding {
+		most = math.Inf(1)
+	}
+	for o := range a.holders(f.kind, at, a.items, f.takes, most) {
 		c := choice{kind: o}
-		if c.price, _, _ = a.m.kinds[o].cheapest(at, a.m.cells); c.price > price*fallback && !demanding {
-			continue
-		}
+		c.price, _, _ = a.m.kinds[o].cheapest(at, a.m.cells)
 		c.name = a.m.snap.Types[a.m.kinds[o].typ].Name
 		if a.affords(f.kind, o) {
 			usual = append(usual, c)

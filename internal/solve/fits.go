@@ -9,7 +9,7 @@ func (a *attempt) fitKinds(s int) set {
 	plain := false // some kind without GPUs fits
 	for i := range a.m.kinds {
 		k := &a.m.kinds[i]
-		if k.barred || cl.where[i] == 0 || !within(sh.vec, k.alloc) || exceeds(sh.asks, k.adv.MaxRequest) || !fitsDevices(sh.spec, k.shared, k.adv.Devices) {
+		if k.barred || cl.where[i] == 0 || !within(sh.vec, k.alloc) || exceeds(sh.asks, k.adv.MaxRequest) || !fitsDevices(sh.spec, k) {
 			continue
 		}
 		out.add(i)
@@ -33,12 +33,11 @@ func exceeds(asks []ask, limits map[string]int64) bool {
 	return false
 }
 
-func fitsDevices(spec *model.PodSpec, shared bool, devices []model.Device) bool {
-	if !shared {
+func fitsDevices(spec *model.PodSpec, k *kind) bool {
+	if !k.shared {
 		return len(spec.Shares) == 0
 	}
-	_, ok := newRack(devices).place(spec)
-	return ok
+	return k.chassis.ask(spec).fits
 }
 
 // keepOffGPUs drops from fits the GPU kinds of a shape that asks for no GPU,

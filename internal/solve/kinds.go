@@ -20,8 +20,9 @@ type kind struct {
 	adv     *model.Advertisement
 	advErr  string // why its GPUs advertise nothing
 	gpu     bool
-	barred  bool // has fractions of a GPU and the pool does not name it
-	shared  bool // its devices are packed one by one
+	barred  bool     // has fractions of a GPU and the pool does not name it
+	shared  bool     // its devices are packed one by one
+	chassis *chassis // of a shared kind
 	cells   cells
 	market  []listing // where it is sold and admitted, cheapest first
 	gross   []int64   // allocatable
@@ -96,6 +97,7 @@ func (m *market) advertise(k *kind, t *model.InstanceType, kubelet model.Kubelet
 	}
 	m.dims.hold(k.gross, len(adv.Devices), k.shared)
 	if k.shared {
+		k.chassis = m.chassis(adv.Devices)
 		freeBacked(m.dims, k.gross, adv.Devices)
 	}
 }

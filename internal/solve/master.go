@@ -21,14 +21,11 @@ type master struct {
 	steps int64     // spent, in items looked at
 	best  float64
 	worth []float64 // by item: the worths that proved best
-	each  func()    // called after every round that proved more; nil for none
 }
 
 // smoothing is how far the worths to price with stay with those that proved the
 // best bound; the duals of a half-built program jump about.
 const smoothing = 0.7
-
-const masterSteps = 20_000
 
 // maxBoundRows is up to how many items the program is solved; with more, the
 // bound is what the worths of the search prove as they are.
@@ -170,9 +167,6 @@ func (m *master) keep(worth, part []float64, free float64) {
 	m.best, m.worth = bound, worth
 	for i := range worth {
 		m.worth[i] *= part[i]
-	}
-	if m.each != nil {
-		m.each()
 	}
 }
 

@@ -39,12 +39,13 @@ type market struct {
 	known map[string]bool // label keys that instance types decide
 	pools []pool          // heaviest first, then by name
 	kinds []kind
+	racks map[string]*chassis // by what decides of the devices
 	cols  map[string]*column
 	seen  mentions
 }
 
 func newMarket(s *model.Snapshot, g *group, d dims) *market {
-	m := &market{snap: s, dims: d, known: map[string]bool{}, cols: map[string]*column{}, seen: newMentions(s, g), cells: listCells(s.Types)}
+	m := &market{snap: s, dims: d, known: map[string]bool{}, racks: map[string]*chassis{}, cols: map[string]*column{}, seen: newMentions(s, g), cells: listCells(s.Types)}
 	for i := range s.Types {
 		for k := range s.Types[i].Labels {
 			m.known[k] = true
@@ -57,7 +58,7 @@ func newMarket(s *model.Snapshot, g *group, d dims) *market {
 // like is the market for a Snapshot with other pools and fewer types, in which
 // everything else is as it was.
 func (m *market) like(s *model.Snapshot) *market {
-	out := &market{snap: s, dims: m.dims, known: m.known, cols: map[string]*column{}, seen: m.seen, cells: m.cells}
+	out := &market{snap: s, dims: m.dims, known: m.known, racks: m.racks, cols: map[string]*column{}, seen: m.seen, cells: m.cells}
 	out.prepare()
 	return out
 }

@@ -179,7 +179,7 @@ func (r *refusing) roomy(spec *model.PodSpec, left []int, names []string) ([]int
 		}
 		left = next
 	}
-	next := r.keep(left, func(k int) bool { return fitsDevices(spec, r.a.m.kinds[k].shared, r.a.m.kinds[k].adv.Devices) })
+	next := r.keep(left, func(k int) bool { return fitsDevices(spec, &r.a.m.kinds[k]) })
 	if len(next) == 0 {
 		v := model.Verdict{Code: model.CodeTooBig}
 		for _, s := range spec.Shares {

@@ -13,20 +13,15 @@ type cover struct {
 }
 
 const (
-	maxRounds  = 12
-	longRounds = 40   // with a budget that columns are sought for
-	learning   = 0.35 // how much of a round's prices the next one takes over
+	maxRounds = 4
+	learning  = 0.35 // how much of a round's prices the next one takes over
 )
 
 // rounds covers the items with nodes again and again, each time with the
 // prices that placing them has cost so far, and returns the best cover.
 func (p *packer) rounds(counts []int) cover {
 	var best cover
-	rounds := maxRounds
-	if p.a.budget > relaxBudget {
-		rounds = longRounds
-	}
-	for r := range rounds {
+	for r := range maxRounds {
 		p.reorder(weighing(r)%weighings, counts)
 		c := p.pass(slices.Clone(counts), p.ledger.clone())
 		if r == 0 || p.better(&c, &best) {

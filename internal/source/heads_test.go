@@ -32,10 +32,15 @@ func TestHeadsGiveTheWholeAgain(t *testing.T) {
 		name, text string
 		cut        int
 	}{
-		"documents":                             {"a.yaml", "# two\n---\n" + strings.ReplaceAll(pod("a"), "\n  ", "\n") + "---\n" + strings.ReplaceAll(pod("b"), "\n  ", "\n"), 2},
-		"a long list, as kubectl prints it":     {"a.yaml", "apiVersion: v1\nitems:\n" + many.String() + "kind: List\n", longList + 1},
-		"a list of JSON":                        {"a.json", "{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [\n  {\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\"}, \"spec\": {\"priority\": 1.0}}, {\"kind\": \"Node\", \"apiVersion\": \"v1\"}]}", 1},
-		"JSON values one after the other":       {"a.json", "{\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\"}}\n{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"b\"}}", 2},
+		"documents":                         {"a.yaml", "# two\n---\n" + strings.ReplaceAll(pod("a"), "\n  ", "\n") + "---\n" + strings.ReplaceAll(pod("b"), "\n  ", "\n"), 2},
+		"a long list, as kubectl prints it": {"a.yaml", "apiVersion: v1\nitems:\n" + many.String() + "kind: List\n", longList + 1},
+		"a list of JSON":                    {"a.json", "{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [\n  {\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\"}, \"spec\": {\"priority\": 1.0}}, {\"kind\": \"Node\", \"apiVersion\": \"v1\"}]}", 1},
+		"JSON values one after the other":   {"a.json", "{\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\"}}\n{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"b\"}}", 2},
+		"one of many values and one after it": {
+			"a.yaml",
+			"---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  a:\n" + strings.Repeat("  - {b: [c, d]}\n", 200) + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: b, labels: {e: f}}\nspec: {a: " + "[" + strings.Repeat("x, ", 90) + "y]}\n",
+			2,
+		},
 		"with a repeated key it is held":        {"a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, name: b}\n", 0},
 		"nothing but pods is read a third time": {"a.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n", 0},
 	}
@@ -51,6 +56,9 @@ func TestHeadsGiveTheWholeAgain(t *testing.T) {
 			for i := range got {
 				if got[i].Again != nil {
 					cut++
+					if diff := cmp.Diff(want[i].Root.Get("metadata"), got[i].Root.Get("metadata")); diff != "" {
+						t.Errorf("metadata (-whole +head)\n%s", diff)
+					}
 					if got[i].Root.Get("spec") != nil || got[i].Root.At("metadata", "name") == nil {
 						t.Errorf("%s: the root holds more than a head", got[i].Title())
 					}

@@ -38,8 +38,25 @@ func parseJSON(data []byte, h *heads) ([]*manifest.Node, []model.Note) {
 	return roots, nil
 }
 
+// JSON reads one JSON value and nothing after it. It keeps the order of fields
+// and repeated keys, and refuses what is nested more than 500 deep.
+func JSON(data []byte) (*manifest.Node, error) {
+	s := &scanner{data: data, line: 1}
+	n, err := s.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if s.space(); s.at < len(s.data) {
+		return nil, s.unexpected("the end")
+	}
+	return n, nil
+}
+
 // head cuts the value that stands between from and here.
 func (s *scanner) head(v *manifest.Node, from int) *manifest.Node {
+	if s.heads == nil {
+		return v
+	}
 	at := scanner{data: s.data[:s.at], at: from, line: v.Line}
 	return s.heads.cut(v, func() *manifest.Node {
 		again := at

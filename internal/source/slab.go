@@ -36,7 +36,7 @@ func (s *slab) apart() *slab {
 
 // empty takes the room back from the last document.
 func (c *scratch) empty() {
-	clear(c.nodes[:len(c.nodes)-len(c.someNodes)])
+	clear(c.nodes[:])
 	c.someNodes, c.someFields, c.someItems = c.nodes[:], c.values[:], c.list[:]
 }
 

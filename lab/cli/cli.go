@@ -1,5 +1,6 @@
 // Package cli is the command line of kerf-lab, which runs a real Kubernetes
-// control plane until it is told to stop.
+// control plane with a simulated cloud and Kerf's controller until it is told to
+// stop, and shows them at work.
 package cli
 
 import (
@@ -28,13 +29,17 @@ type Config struct {
 	Dir    string   // --dir; empty for a folder that is removed at the end
 	Port   int      // --port; 0 for a free one
 	CRDs   []string // --crd; files
+	Bare   bool     // --bare; the control plane alone
+	Speed  float64  // --speed of the machines; 0 is 1
 	Assets string   // $KUBEBUILDER_ASSETS
+	Demo   bool     // the argument demo
 }
 
-const usage = `kerf-lab runs a real Kubernetes control plane on this machine, with Karpenter's CRDs.
+const usage = `kerf-lab runs a real Kubernetes control plane on this machine, a simulated cloud, and Kerf's controller.
 
   kerf-lab                     everything in a temporary folder, gone when it stops
   kerf-lab --dir ~/lab         keep the objects there, and go on with them next time
+  kerf-lab demo                watch pods that share GPUs get nodes, and the nodes go again; ends by itself
 
 It prints the kubeconfig to use. Ctrl-C stops it. Where KUBEBUILDER_ASSETS names a folder with the programs
 etcd, kube-apiserver, kube-controller-manager and kube-scheduler, those are run instead of the built-in ones.
@@ -52,7 +57,11 @@ func Main(args []string, s Streams) int {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		context.AfterFunc(ctx, stop) // a second Ctrl-C kills
 		defer stop()
-		err = Run(ctx, config, s.Out)
+		run := Run
+		if config.Demo {
+			run = Demo
+		}
+		err = run(ctx, config, s.Out)
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "kerf-lab: %v\n", err)
@@ -68,12 +77,18 @@ func parse(args []string, s Streams) (Config, error) {
 	flags.StringVar(&config.Dir, "dir", "", "folder for objects, certificates and logs (default: a temporary one)")
 	flags.IntVar(&config.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
 	flags.StringArrayVar(&config.CRDs, "crd", nil, "file with more CustomResourceDefinitions, such as EC2NodeClass; may be repeated")
+	flags.BoolVar(&config.Bare, "bare", false, "run the control plane alone, without the cloud and the controller")
+	flags.Float64Var(&config.Speed, "speed", 10, "how much faster than real machines the simulated ones boot")
 	flags.Usage = func() { fmt.Fprint(s.Out, usage+"flags:\n"+flags.FlagUsages()) }
 	if err := flags.Parse(args); err != nil {
 		return config, err
 	}
-	if flags.NArg() > 0 {
-		return config, fmt.Errorf("argument %q; expected flags only, see --help", flags.Arg(0))
+	config.Demo = flags.Arg(0) == "demo"
+	switch {
+	case flags.NArg() > 1 || flags.NArg() == 1 && !config.Demo:
+		return config, fmt.Errorf("argument %q; expected demo, or flags only, see --help", flags.Arg(flags.NArg()-1))
+	case config.Speed <= 0:
+		return config, fmt.Errorf("--speed %v; expected a number above 0", config.Speed)
 	}
 	return config, nil
 }

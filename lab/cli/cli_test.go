@@ -61,7 +61,7 @@ func TestRunAnnouncesAClusterThatCanBeUsedUntilItIsToldToStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	definitions := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	for _, name := range []string{"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "kwoknodeclasses.karpenter.kwok.sh", "widgets.example.com"} {
+	for _, name := range []string{"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "kwoknodeclasses.karpenter.kwok.sh", "ec2nodeclasses.karpenter.k8s.aws", "widgets.example.com"} {
 		if _, err := definitions.Get(ctx, name, metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -103,7 +103,7 @@ func TestMainSaysWhatIsWrongWithItsArguments(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an argument":          {[]string{"up"}, `kerf-lab: argument "up"; expected flags only, see --help`},
+		"an argument":          {[]string{"up"}, `kerf-lab: argument "up"; expected demo, or flags only, see --help`},
 		"a flag that is none":  {[]string{"--prot=1"}, "kerf-lab: unknown flag: --prot"},
 		"a file that is none":  {[]string{"--crd", filepath.Join(dir, "none.yaml")}, "none.yaml: no such file or directory"},
 		"a file without a CRD": {[]string{"--crd", pod}, "pod.yaml: document 1: v1 Pod; expected apiextensions.k8s.io/v1 CustomResourceDefinition"},

@@ -67,8 +67,11 @@ func TestANodeWithoutItsGPUsIsNamedWithTheReason(t *testing.T) {
 	s.apply("seed2.yaml")
 	s.said("NodeClaim", "GPUsNotRegistered", "no nvidia.com/gpu", "kube-system/device-plugin does not tolerate the node's taint example.com/training")
 	s.said("Node", "GPUsNotRegistered", "add the toleration {key: example.com/training, operator: Exists}")
-	s.patch(&appsv1.DaemonSet{}, "kube-system", "device-plugin",
+	err := s.merge(&appsv1.DaemonSet{}, "kube-system", "device-plugin",
 		`{"spec":{"template":{"spec":{"tolerations":[{"key":"example.com/training","operator":"Exists"}]}}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.awaitPods(1, corev1.PodRunning)
 }
 
@@ -102,16 +105,19 @@ func (s *scene) gpus() map[string]int64 {
 // scale changes how many pods a Deployment of the namespace has.
 func (s *scene) scale(name string, replicas int) {
 	s.Helper()
-	s.patch(&appsv1.Deployment{}, s.Namespace(), name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+	if err := s.replicas(name, replicas); err != nil {
+		s.Fatal(err)
+	}
 	s.Timeline.Note("--- %s is scaled to %d", name, replicas)
 }
 
-// patch merges JSON into an object.
-func (s *scene) patch(o client.Object, namespace, name, json string) {
-	s.Helper()
+func (s *scene) replicas(name string, n int) error {
+	return s.merge(&appsv1.Deployment{}, s.Namespace(), name, fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
+}
+
+// merge merges JSON into an object.
+func (s *scene) merge(o client.Object, namespace, name, json string) error {
 	o.SetNamespace(namespace)
 	o.SetName(name)
-	if err := s.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(json))); err != nil {
-		s.Fatal(err)
-	}
+	return s.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(json)))
 }

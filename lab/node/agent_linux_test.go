@@ -361,7 +361,7 @@ func predicted(t *testing.T, inv nvml.Inventory, name, text string) (map[string]
 	var layout deviceconfig.MIGConfig
 	for i, g := range inv.GPUs {
 		product := strings.ReplaceAll(strings.TrimSpace(g.Name), " ", "-")
-		machine.GPUs = append(machine.GPUs, model.GPU{Manufacturer: "nvidia", Model: gpu.ModelOf(product), MemoryMiB: g.MemoryMiB, Count: 1, Compute: g.Compute})
+		machine.GPUs = append(machine.GPUs, model.GPU{Manufacturer: "nvidia", Model: gpu.ModelOf(product), Product: product, MemoryMiB: g.MemoryMiB, Count: 1, Compute: g.Compute})
 		entry := deviceconfig.MIGEntry{Devices: deviceconfig.Devices{List: []string{fmt.Sprint(i)}}, Enabled: g.MIG == nvml.MIGEnabled, MIGDevices: map[string]int64{}}
 		for _, in := range g.Instances {
 			entry.MIGDevices[in.Profile]++

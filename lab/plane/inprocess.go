@@ -48,7 +48,7 @@ var inUse atomic.Bool
 
 // newInProcess sends what Kubernetes logs to logs/kubernetes.log.
 func newInProcess(logs string) (runner, error) {
-	if err := setVersion(); err != nil {
+	if err := SetVersion(); err != nil {
 		return nil, err
 	}
 	if !inUse.CompareAndSwap(false, true) {
@@ -203,9 +203,11 @@ func parse(name string, sets cliflag.NamedFlagSets, flags []string) error {
 	return nil
 }
 
-// captureLog sends klog, which the process has one of, to kubernetesLog.
+// captureLog sends klog, which the process has one of, and what does not use it
+// to kubernetesLog.
 var captureLog = sync.OnceFunc(func() {
 	klog.SetSlogLogger(slog.New(slog.NewTextHandler(kubernetesLog, nil)))
+	captureEtcdClientLog()
 })
 
 var kubernetesLog = &redirect{w: io.Discard}

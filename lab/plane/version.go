@@ -1,5 +1,3 @@
-//go:build !prebuilt
-
 package plane
 
 import (
@@ -17,8 +15,9 @@ import (
 //go:linkname gitVersion k8s.io/component-base/version.gitVersion
 var gitVersion string
 
-// setVersion makes /version answer with the version of k8s.io/kubernetes.
-func setVersion() error {
+// SetVersion makes what runs in this process say the version of k8s.io/kubernetes
+// as its own: Start does, and a program that is a kubelet may.
+func SetVersion() error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return fmt.Errorf("the version of Kubernetes is unknown: built without modules")

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
@@ -58,11 +61,41 @@ func (w *World) controllerConfig(c *Controller) controller.Config {
 	return controller.Config{
 		REST: &mortal, Region: w.config.Region,
 		Cloud: func(context.Context, manager.Manager, cloud.Configs) (cloudprovider.CloudProvider, error) {
-			return &mortalCloud{CloudProvider: w.Cloud, life: c.life}, nil
+			return &mortalCloud{CloudProvider: w.Cloud, life: c.life, launched: w.launchedOne}, nil
 		},
 		Settings:    hands.Settings{NodeRepair: true, Quiet: true},
 		StockMemory: w.config.StockMemory, GPUDeadline: w.config.GPUDeadline, Clock: w.Clock, Logger: w.config.Logger,
 	}
+}
+
+// Launches is how many instances controllers have ever launched.
+func (w *World) Launches() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.launches)
+}
+
+func (w *World) launchedOne(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.launches[id] = true
+}
+
+// Later moves the controllers' clock ahead and has them look at every NodeClaim.
+func (w *World) Later(ctx context.Context, d time.Duration) error {
+	w.Clock.Ahead(d)
+	w.Timeline.Note("--- %v later", d)
+	claims, err := w.Claims(ctx)
+	if err != nil {
+		return err
+	}
+	text := fmt.Appendf(nil, `{"metadata":{"annotations":{"kerf.dev/lab-time":%q}}}`, w.Clock.Now().Format(time.RFC3339Nano))
+	for i := range claims {
+		if err := w.Client.Patch(ctx, &claims[i], client.RawPatch(types.MergePatchType, text)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("touch nodeclaim %s: %w", claims[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // Kill ends the controller as a kill of its process does: from now on nothing

@@ -92,7 +92,8 @@ func writeOf(r *http.Request) (Write, bool) {
 // mortalCloud is the connection of a controller to the cloud.
 type mortalCloud struct {
 	cloudprovider.CloudProvider
-	life *life
+	life     *life
+	launched func(providerID string)
 }
 
 // Create implements cloudprovider.CloudProvider.
@@ -101,6 +102,9 @@ func (c *mortalCloud) Create(ctx context.Context, claim *karpenter.NodeClaim) (*
 		return nil, errDead
 	}
 	out, err := c.CloudProvider.Create(ctx, claim)
+	if err == nil {
+		c.launched(out.Status.ProviderID)
+	}
 	if err == nil && c.life.wrote("launch instance") {
 		return nil, errDead
 	}

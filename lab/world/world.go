@@ -73,7 +73,8 @@ type World struct {
 	ended  error
 
 	mu         sync.Mutex
-	controller *Controller
+	controller *Controller     // the last that was started
+	launches   map[string]bool // provider ids
 }
 
 var quiet sync.Once
@@ -89,7 +90,7 @@ func Start(ctx context.Context, c Config) (*World, error) {
 		c.Logger = logr.Discard()
 	}
 	quiet.Do(func() { log.SetLogger(c.Logger) })
-	w := &World{config: c, Clock: &Clock{hurry: c.Hurry}, done: make(chan struct{})}
+	w := &World{config: c, Clock: &Clock{hurry: c.Hurry}, done: make(chan struct{}), launches: map[string]bool{}}
 	var err error
 	if w.Book, err = catalog.Load(c.Region); err != nil {
 		return nil, fmt.Errorf("start a world: %w", err)
@@ -218,12 +219,25 @@ func (w *World) Nodes(ctx context.Context) ([]corev1.Node, error) {
 // Close ends the controller and the cloud, and takes out of the cluster what a
 // world puts there.
 func (w *World) Close(ctx context.Context) error {
-	w.mu.Lock()
-	c := w.controller
-	w.mu.Unlock()
-	if c != nil {
+	if c := w.current(); c != nil {
 		c.Kill()
 	}
 	err := w.wipe(ctx)
 	return errors.Join(err, w.stopCloud())
+}
+
+// Leave ends the controller and the cloud, and leaves the cluster as it is: a
+// world that is started on it later goes on there.
+func (w *World) Leave() error {
+	var err error
+	if c := w.current(); c != nil {
+		err = c.Stop()
+	}
+	return errors.Join(err, w.stopCloud())
+}
+
+func (w *World) current() *Controller {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.controller
 }

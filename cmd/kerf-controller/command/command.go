@@ -48,6 +48,7 @@ type command struct {
 	format     string
 	speed      float64
 	aws        awscloud.Flags
+	guard      guardFlags
 }
 
 // Main runs kerf-controller with the arguments that follow its name until a
@@ -113,6 +114,7 @@ func parse(args []string, out io.Writer) (*command, error) {
 	f.BoolVar(&s.SpotToSpot, "spot-to-spot", false, "consolidate spot nodes to cheaper spot nodes")
 	f.BoolVar(&s.StaticPools, "static-pools", false, "keep NodePools with spec.replicas at that number")
 	f.BoolVar(&s.IgnorePreferences, "ignore-preferences", false, "plan as if pods had no preferences")
+	c.guard.add(f)
 	f.StringVar(&c.level, "log-level", "info", "`LEVEL`: debug, info or error")
 	f.StringVar(&c.format, "log-format", "json", "`FORMAT`: json or text")
 	f.Float64Var(&c.speed, "speed", 1, "of the simulated cloud: 60 makes its minutes seconds")
@@ -153,7 +155,9 @@ func (c *command) check() error {
 	if c.config.BatchIdle > c.config.BatchMax {
 		return &usageError{fmt.Sprintf("--batch-idle %s is longer than --batch-max %s", c.config.BatchIdle, c.config.BatchMax), "raise --batch-max"}
 	}
-	return nil
+	var err error
+	c.config.Guard, err = c.guard.config()
+	return err
 }
 
 func levelOf(name string) (slog.Level, error) {

@@ -112,6 +112,7 @@ func (k *Kubelet) follow(p *plugin) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p.ended = true
+	_ = p.conn.Close() // as a kubelet does
 	k.wake()
 }
 

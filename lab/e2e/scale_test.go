@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/kerfdev/kerf/internal/cloud"
+	"github.com/kerfdev/kerf/lab/world"
+)
+
+// A thousand pods that wait for GPUs, given to Karpenter's own provisioner and
+// to Kerf, over the same cluster and cloud: the time until the NodeClaims are
+// there, the nodes, and what they cost.
+func TestAThousandPodsAreOrderedForAtOnce(t *testing.T) {
+	pods := number(t, "KERF_PODS", 1000)
+	heard := &decisions{}
+	s := set(t, func(c *world.Config) { c.Terse, c.Logger = true, logr.FromSlogHandler(heard.over(slogged)) })
+	s.apply("scale.yaml")
+	s.control().Kill() // makes the pools ready, which Karpenter waits for
+	s.create(crowd(s.Namespace(), pods))
+	s.await("the scheduler to have looked at all pods", func() error {
+		return s.eachPod(func(p *corev1.Pod) error {
+			if !unschedulable(p) {
+				return fmt.Errorf("pod %s has not been looked at", p.Name)
+			}
+			return nil
+		})
+	})
+
+	theirs := s.karpenter()
+	if err := s.Client.DeleteAllOf(t.Context(), &karpenter.NodeClaim{}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("their nodeclaims to be gone", func() error { return s.claimsLeft(0) })
+
+	ours := order{}
+	var mu sync.Mutex
+	var last time.Time
+	c := s.controlUntil(func(w world.Write) bool {
+		if w == "create nodeclaims" {
+			mu.Lock()
+			last = time.Now()
+			mu.Unlock()
+		}
+		return false
+	})
+	began := time.Now()
+	s.await("a decision", func() error {
+		if heard.count() == 0 {
+			return errors.New("none was made")
+		}
+		return nil
+	})
+	first := heard.get(0)
+	s.await("every node launched", func() error {
+		if n := len(s.Cloud.Instances()); n != first.launches {
+			return fmt.Errorf("%d of %d instances", n, first.launches)
+		}
+		return nil
+	})
+	mu.Lock()
+	ours.created, ours.took = last.Sub(began), first.took
+	mu.Unlock()
+	for _, i := range s.Cloud.Instances() {
+		ours.nodes, ours.price = ours.nodes+1, ours.price+i.Price
+	}
+	c.Kill()
+	s.price(&theirs)
+	t.Logf("%d pods that wait for GPUs, from the end of the batch until all nodeclaims were created:\n"+
+		"  kerf              %8s   %4d nodes  %9.2f $/h\n  karpenter v1.15   %8s   %4d nodes  %9.2f $/h",
+		pods, ours.took, ours.nodes, ours.price, theirs.took, theirs.nodes, theirs.price)
+	if first.unplaced > 0 {
+		t.Errorf("%d pods were refused", first.unplaced)
+	}
+	if ours.price > theirs.price+1e-6 {
+		t.Errorf("kerf's nodes cost %.2f $/h, karpenter's %.2f", ours.price, theirs.price)
+	}
+}
+
+// An order is what somebody bought for the pods.
+type order struct {
+	took, created time.Duration
+	nodes         int
+	price         float64
+	claims        []karpenter.NodeClaim
+}
+
+// crowd makes pods of several sizes.
+func crowd(namespace string, n int) []*corev1.Pod {
+	var out []*corev1.Pod
+	for i := range n {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("p-%04d", i)}}
+		p.Spec.Containers = []corev1.Container{{Name: "main", Image: "registry.example.com/work:1", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    quantity([]string{"1", "2", "3", "500m"}[i%4]),
+				corev1.ResourceMemory: quantity([]string{"2Gi", "8Gi", "12Gi"}[i%3]),
+			},
+			Limits: corev1.ResourceList{"nvidia.com/gpu": quantity([]string{"1", "1", "1", "2", "4"}[i%5])},
+		}}}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (s *scene) claimsLeft(n int) error {
+	claims, err := s.Claims(s.ctx)
+	if err == nil && len(claims) != n {
+		err = fmt.Errorf("%d nodeclaims", len(claims))
+	}
+	return err
+}
+
+// price has the cloud launch what was ordered, as it would have, and adds up
+// what that costs.
+func (s *scene) price(o *order) {
+	s.Helper()
+	of := map[string]cloud.Instance{}
+	for i := range o.claims {
+		if _, err := s.Cloud.Create(s.ctx, &o.claims[i]); err != nil {
+			s.Fatal(err)
+		}
+	}
+	for _, i := range s.Cloud.Instances() {
+		of[i.Claim] = i
+	}
+	for i := range o.claims {
+		o.nodes, o.price = o.nodes+1, o.price+of[o.claims[i].Name].Price
+	}
+}
