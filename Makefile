@@ -13,7 +13,7 @@ TOOLS := $(GO) tool -modfile=tools/go.mod
 .PHONY: help build test verify update demo gpu lab e2e bench fuzz
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9\/-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: bin/kerf bin/kerf-node ## build bin/kerf, bin/kerf-node, and bin/kerf-compare with Karpenter's scheduler in it
 	$(GO) build -o bin/kerf-compare ./cmd/kerf-compare
@@ -26,7 +26,11 @@ bin/kerf:
 bin/kerf-node:
 	CGO_ENABLED=1 $(GO) build -ldflags=-s -o bin/kerf-node ./cmd/kerf-node
 
-test: ## run every test
+.PHONY: bin/kerf-controller
+bin/kerf-controller: ## build the controller, with the AWS provider in it: some minutes the first time
+	cd cmd/kerf-controller && $(GO) build -o ../../bin/kerf-controller .
+
+test: ## run every test that needs no control plane
 	$(GO) test ./...
 	CGO_ENABLED=1 $(GO) test ./internal/nvml/driver
 
@@ -35,14 +39,16 @@ verify: ## formatting, vet, staticcheck, tidy modules, generated files up to dat
 	$(GO) vet ./...
 	$(TOOLS) staticcheck ./...
 	$(GO) mod tidy -diff
-	cd tools && $(GO) mod tidy -diff
+	for module in tools lab cmd/kerf-controller; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 	@if test -d $(DATA); then cd tools && $(GO) run ./books -data $(abspath $(DATA)) -verify; \
 	else echo "books not compared: no source data in $(DATA)"; fi
+	cd tools && $(GO) test ./chart
 
 update: ## format the code and rebuild the embedded books and golden files
 	$(TOOLS) gofumpt -w .
 	$(GO) mod tidy
 	@if test -d $(DATA); then cd tools && $(GO) run ./books -data $(abspath $(DATA)); fi
+	cd tools && $(GO) test ./chart -update
 	$(GO) test ./internal/solve ./internal/render ./internal/health ./cmd/kerf ./cmd/kerf-node -update
 
 demo: bin/kerf ## plan the examples and a fleet of 8,152 pods, then watch the lab: ends by itself
@@ -55,7 +61,8 @@ lab: ## a control plane, a simulated cloud and kerf-controller until Ctrl-C: LAB
 	@program=$$(sh lab/build.sh) && exec "$$program" $(LABFLAGS)
 
 # One set of flags, here and in lab/build.sh: others compile all of Kubernetes again.
-e2e: ## the end-to-end tests, on a control plane of their own
+e2e: ## the end-to-end tests: on a control plane of their own, and the AWS provider on its fake EC2
+	cd cmd/kerf-controller && $(GO) test -vet=off ./...
 	cd lab && GOFLAGS=-trimpath $(GO) test -vet=off $(if $(KUBEBUILDER_ASSETS),-tags=prebuilt) ./...
 
 bench: bin/kerf ## Go benchmarks, then Kerf and Karpenter on the same workloads: bench/RESULTS.md

@@ -60,6 +60,9 @@ func traced(trace string, metal bool) []Workload {
 		suffix, about = ", metal", "openb on AWS with bare metal"
 	}
 	base := Workload{About: about, rival: "openb " + trace + suffix, long: metal || trace != "default", options: solve.Options{CPUOnGPU: true}}
+	if trace != "default" {
+		base.options.Steps = patientSteps // their goals allow 5 s
+	}
 	shared, whole := base, base
 	shared.Name, shared.build = "openb "+trace+" shares"+suffix, openb(trace, true, metal)
 	whole.Name, whole.build = "openb "+trace+" whole"+suffix, openb(trace, false, metal)

@@ -10,16 +10,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	admissionregv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kerfdev/kerf/internal/guard"
 )
@@ -131,6 +132,7 @@ func TestReplicasShareOneSecret(t *testing.T) {
 // server is a guard behind TLS, as a manager runs it.
 func server(t testing.TB) (url string, caller *http.Client) {
 	t.Helper()
+	log.SetLogger(logr.Discard())
 	g := &Guard{Cluster: silent{}, Exemptions: guard.DefaultExemptions()}
 	mux := http.NewServeMux()
 	mux.Handle(validatePath, hook(g.Validate))
@@ -140,23 +142,6 @@ func server(t testing.TB) (url string, caller *http.Client) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL, s.Client()
-}
-
-// BenchmarkReviews is reviews over HTTP/2 and TLS, client and server on the same
-// cores; the pod is an ordinary one with a sidecar, 3 KB long.
-func BenchmarkReviews(b *testing.B) {
-	url, caller := server(b)
-	body := reviewBody(b)
-	var worst atomic.Int64
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			start := time.Now()
-			send(b, caller, url+validatePath, body)
-			worst.Store(max(worst.Load(), int64(time.Since(start))))
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reviews/s")
-	b.ReportMetric(float64(worst.Load())/1e6, "worst-ms")
 }
 
 func send(t testing.TB, caller *http.Client, url string, body []byte) {

@@ -8,6 +8,7 @@ import (
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/install"
+	"github.com/kerfdev/kerf/internal/live"
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/render"
 	"github.com/kerfdev/kerf/internal/source"
@@ -81,10 +82,12 @@ func (a *app) guardScan(o scanOptions) error {
 	if err != nil {
 		return err
 	}
-	p.done()
 	for _, n := range objects.Notes {
-		a.report(failure{n}, false)
+		if n.Code == live.NotAllowed {
+			audit.Unread = append(audit.Unread, n)
+		}
 	}
+	p.done()
 	if fails(audit.Report, o.failOn) {
 		a.code = exitFindings
 	}
@@ -101,9 +104,9 @@ func (a *app) guardScan(o scanOptions) error {
 }
 
 // scan reviews what a cluster holds and what is in files.
-func scan(live []manifest.Document, files []source.File, ex guard.Exemptions) (render.Audit, error) {
+func scan(running []manifest.Document, files []source.File, ex guard.Exemptions) (render.Audit, error) {
 	docs, notes := source.ParseHeads(files)
-	docs = append(live, docs...)
+	docs = append(running, docs...)
 	var unread []model.Note
 	for _, n := range notes {
 		if n.Severity == model.Error {

@@ -40,7 +40,9 @@ func newManager(c Config) (manager.Manager, error) {
 		LeaderElectionResourceLock: resourcelock.LeasesResourceLock, LeaderElectionReleaseOnCancel: true,
 		LeaderElectionConfig: rest.CopyConfig(c.REST),
 		Metrics:              server.Options{BindAddress: address(c.MetricsAddress)}, HealthProbeBindAddress: address(c.ProbeAddress),
-		Cache:      cache.Options{DefaultTransform: lightAny, ByObject: light()},
+		Cache: cache.Options{DefaultTransform: lightAny, ByObject: light()},
+		// One event is read now and then; a cache would hold all of the cluster's.
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Event{}}}},
 		Controller: ctrlconfig.Controller{SkipNameValidation: &again},
 	})
 	if err != nil {

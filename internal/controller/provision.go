@@ -167,9 +167,13 @@ func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launc
 		}
 		orders, ordered = append(orders, o), append(ordered, &launches[i])
 	}
+	known := map[string]bool{}
+	for _, name := range v.claims {
+		known[name] = true
+	}
 	var mu sync.Mutex
 	p.each(len(orders), func(i int) {
-		if err := p.create(ctx, &orders[i], ordered[i]); err != nil {
+		if err := p.create(ctx, &orders[i], ordered[i], known); err != nil {
 			mu.Lock()
 			errs = append(errs, err)
 			mu.Unlock()
@@ -195,20 +199,22 @@ func (p *provisioner) each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// create creates one NodeClaim. One of that name that is there already is the
-// fruit of an attempt whose answer was lost, or what is left of one that failed.
-func (p *provisioner) create(ctx context.Context, o *order, l *plan.Launch) error {
+// create creates one NodeClaim. One of that name that the decision did not know
+// of is the fruit of an attempt whose answer was lost. One that it knew of is
+// on its way out, or other pods have taken its room: then this order is a new one.
+func (p *provisioner) create(ctx context.Context, o *order, l *plan.Launch, known map[string]bool) error {
 	err := p.client.Create(ctx, o.claim)
-	if apierrors.IsAlreadyExists(err) {
+	for apierrors.IsAlreadyExists(err) {
 		var have karpenter.NodeClaim
-		if err = p.client.Get(ctx, client.ObjectKeyFromObject(o.claim), &have); err == nil {
-			if sameOrder(&have, o.claim) {
-				o.claim = &have
-			} else {
-				o.claim.Name = claimName(l, o.pods, string(have.UID))
-				err = p.client.Create(ctx, o.claim)
-			}
+		if err = p.client.Get(ctx, client.ObjectKeyFromObject(o.claim), &have); err != nil {
+			break
 		}
+		if !known[have.Name] && sameOrder(&have, o.claim) {
+			o.claim = &have
+			break
+		}
+		o.claim.Name = claimName(l, o.pods, string(have.UID))
+		err = p.client.Create(ctx, o.claim)
 	}
 	if err != nil {
 		return fmt.Errorf("create nodeclaim %s: %w", o.claim.Name, err)

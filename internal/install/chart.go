@@ -40,6 +40,18 @@ func (r *reader) release(rel release) {
 		r.gfd = r.gfd || isTrue(v.At("gfd", "enabled"))
 		return // only feature discovery is installed
 	}
+	p := r.agent(rel)
+	if !rel.kerf {
+		p = r.plugin(rel)
+	}
+	p.ConfigNames = r.chartConfigs(rel)
+	r.strategy(rel, p.Name)
+	r.plugins = append(r.plugins, p)
+}
+
+// plugin is NVIDIA's, as its chart's values have it.
+func (r *reader) plugin(rel release) model.Plugin {
+	v := rel.values
 	p := model.Plugin{
 		Name: rel.name, ChartVersion: rel.version, Chart: true,
 		NodeSelector: labels(v.Get("nodeSelector")),
@@ -52,9 +64,7 @@ func (r *reader) release(rel release) {
 	if n := v.At("nfd", "worker", "tolerations"); n != nil {
 		p.NFDTolerations = append([]model.Toleration{}, tolerations(n)...)
 	}
-	p.ConfigNames = r.chartConfigs(rel)
-	r.strategy(rel, p.Name)
-	r.plugins = append(r.plugins, p)
+	return p
 }
 
 // replacesAffinity reports whether a value takes the place of the chart's
@@ -93,7 +103,9 @@ func (r *reader) chartConfigs(rel release) []string {
 	}
 	if name := cfg.Get("name"); name.Str() != "" {
 		names = append(names, name.Text)
-		r.named = append(r.named, reference{namespace: rel.namespace, name: name.Text, doc: rel.doc, node: name, path: at + ".name"})
+		r.named = append(r.named, reference{
+			namespace: rel.namespace, name: name.Text, doc: rel.doc, node: name, path: at + ".name", strategy: rel.values.Get("migStrategy").Str(),
+		})
 	}
 	if def := cfg.Get("default"); def.Str() != "" {
 		r.defaults = append(r.defaults, choice{name: def.Text, doc: rel.doc, node: def, path: at + ".default"})
@@ -136,6 +148,9 @@ func (r *reader) refusals(rel release) {
 	if ns := v.Get("namespace"); ns.Str() != "" {
 		r.note(model.Error, "chart-refuses", d, ns, at("namespace"), "the chart refuses the value namespace", "remove it and install with helm --namespace "+ns.Text)
 	}
+	if rel.kerf {
+		return // its schema refuses what else is wrong
+	}
 	if rel.namespace == "default" && !isTrue(v.Get("allowDefaultNamespace")) {
 		r.note(model.Error, "chart-refuses", d, d.Root, "", "the chart refuses to be installed in namespace default unless allowDefaultNamespace is true", "install it in a namespace of its own, for example nvidia-device-plugin")
 	}
@@ -153,11 +168,11 @@ func (r *reader) resolvable(rel release, cfg, m *manifest.Node, at string) {
 	if cfg.Get("default").Str() != "" {
 		return // whether it exists is checked with the ConfigMaps at hand
 	}
-	strategies := []string{"named", "single"}
+	fallbacks := []string{"named", "single"}
 	if given := cfg.Get("fallbackStrategies"); given != nil {
-		strategies = nil
+		fallbacks = nil
 		for _, s := range items(given) {
-			strategies = append(strategies, s.Str())
+			fallbacks = append(fallbacks, s.Str())
 			if !slices.Contains([]string{"named", "single", "empty"}, s.Str()) {
 				r.note(model.Error, "chart-refuses", rel.doc, s, manifest.Join(rel.path, "config.fallbackStrategies"), "unknown fallback strategy "+s.Str()+", at which the plugin's config manager exits; it knows named, single and empty", "")
 			}
@@ -168,14 +183,17 @@ func (r *reader) resolvable(rel release, cfg, m *manifest.Node, at string) {
 		names[f.Name] = true
 	}
 	switch {
-	case slices.Contains(strategies, "named") && names["default"]:
-	case slices.Contains(strategies, "single") && len(names) == 1:
-	case slices.Contains(strategies, "empty"):
+	case slices.Contains(fallbacks, "named") && names["default"]:
+	case slices.Contains(fallbacks, "single") && len(names) == 1:
+	case slices.Contains(fallbacks, "empty"):
 	default:
 		r.note(model.Error, "chart-refuses", rel.doc, m, at,
 			"the chart refuses these configs: none of them is the default for nodes without the label "+model.LabelDeviceConfig, "set config.default, or call one of them default")
 	}
 }
+
+// strategies are the MIG strategies that the plugin knows (v0.20.0).
+var strategies = []string{"none", "single", "mixed"}
 
 // strategy applies the chart's migStrategy: it becomes an environment variable
 // of the plugin, which wins over the config file.
@@ -184,7 +202,7 @@ func (r *reader) strategy(rel release, name string) {
 	if n.Str() == "" {
 		return
 	}
-	if !slices.Contains([]string{"none", "single", "mixed"}, n.Text) {
+	if !slices.Contains(strategies, n.Text) {
 		r.note(model.Error, "mig-strategy", rel.doc, n, manifest.Join(rel.path, "migStrategy"), "unknown MIG strategy "+n.Text+", at which the plugin exits; it knows none, single and mixed", "")
 		return
 	}
@@ -220,7 +238,7 @@ func (r *reader) unknownValues(rel release) {
 		}
 		seen := map[string]bool{}
 		for _, f := range n.Fields {
-			if !seen[f.Name] && !slices.Contains(chartValues[section], f.Name) {
+			if !seen[f.Name] && !rel.knows(section, f.Name) {
 				seen[f.Name] = true
 				r.unknownValue(rel, section, f)
 			}
@@ -244,8 +262,11 @@ func (r *reader) unknownValue(rel release, section string, f manifest.Field) {
 			fix = "write " + known
 		}
 	}
-	r.note(model.Warning, "chart-value", rel.doc, &manifest.Node{Line: f.Line}, strings.Trim(rel.path+"."+path, "."),
-		"the device-plugin chart has no value "+path+", so it has no effect", fix)
+	text := "the device-plugin chart has no value " + path + ", so it has no effect"
+	if rel.kerf {
+		text = "kerf's chart has no value " + path + ", at which helm fails"
+	}
+	r.note(model.Warning, "chart-value", rel.doc, &manifest.Node{Line: f.Line}, strings.Trim(rel.path+"."+path, "."), text, fix)
 }
 
 // operator reads the plugin's part of the GPU operator's values, or of its

@@ -49,7 +49,8 @@ type reference struct {
 	doc             manifest.Document
 	node            *manifest.Node
 	path            string
-	mig             bool // it holds MIG layouts
+	strategy        string // the MIG strategy that wins over that of its configs, "" for none
+	mig             bool   // it holds MIG layouts
 }
 
 // config decodes one config; what is wrong with it is noted.
@@ -111,13 +112,26 @@ func (r *reader) configMaps() {
 		}
 		if !referred[key] {
 			referred[key] = true
+			from := len(r.configs)
 			r.configMap(r.maps[key], key, installed)
+			r.override(from, ref.strategy)
 		}
 	}
 	for _, key := range r.mapOrder {
 		if !referred[key] {
 			r.configMap(r.maps[key], key, loose)
 		}
+	}
+}
+
+// override gives the configs from an index on the MIG strategy of a flag or
+// variable, which wins over the config file.
+func (r *reader) override(from int, strategy string) {
+	if !slices.Contains(strategies, strategy) {
+		return
+	}
+	for i := range r.configs[from:] {
+		r.configs[from+i].value.Flags.MIGStrategy = strategy
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *reader) document(d manifest.Document) {
 	case "/" + manifest.KindMIGConfigs:
 		r.layouts(d, "", d.Root)
 	case "/" + manifest.KindHelmValues:
-		r.releases = append(r.releases, release{doc: d, name: d.Name, operator: isOperator(d.Root), values: d.Root})
+		r.releases = append(r.releases, release{doc: d, name: d.Name, operator: isOperator(d.Root), kerf: isKerf(d.Root), values: d.Root})
 	case "/" + manifest.KindHelmRelease:
 		r.terraform(d)
 	case "argoproj.io/Application":

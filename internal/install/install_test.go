@@ -2,6 +2,7 @@ package install
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -361,4 +362,104 @@ func FuzzRead(f *testing.F) {
 		docs, _ := source.Parse(source.File{Name: "f.yaml", Data: []byte(text)})
 		Read(docs, source.Nested)
 	})
+}
+
+func TestKerfsOwnChart(t *testing.T) {
+	res, said := read(t, "config:\n  map:\n    ten: "+block("      ", slices10)+"controller:\n  settings:\n    clusterName: prod\nhealth: {disable: all}\nmps: {enabled: true}\n")
+	if len(said) > 0 || len(res.Plugins) != 1 {
+		t.Fatalf("plugins %v, said %v", res.Plugins, said)
+	}
+	p := res.Plugins[0]
+	if p.Chart || !p.AffinitySet || len(p.Affinity) != len(kerfAffinity) || !p.GFD || p.Name != "f0-node" {
+		t.Errorf("NVIDIA's defaults count: %+v", p)
+	}
+	if diff := cmp.Diff([]model.Toleration{{Operator: "Exists"}}, p.Tolerations); diff != "" {
+		t.Errorf("a taint may keep the agent off: %s", diff)
+	}
+	if diff := cmp.Diff(map[string]int64{"ten": 10}, replicas(res.Sharing)); diff != "" {
+		t.Error(diff)
+	}
+	t.Run("a nodeSelector alone decides", func(t *testing.T) {
+		res, _ := read(t, "nodeSelector: {gpu: a}\ncontroller: {enabled: false, settings: {}}\n")
+		if p := res.Plugins[0]; len(p.Affinity) != 0 || p.NodeSelector["gpu"] != "a" {
+			t.Errorf("affinity %v, selector %v", p.Affinity, p.NodeSelector)
+		}
+	})
+	t.Run("a misspelt value is one at which helm fails", func(t *testing.T) {
+		_, said := read(t, "migStrategie: mixed\ncontroller: {settings: {}}\n")
+		if len(said) != 1 || !strings.Contains(said[0], "kerf's chart has no value migStrategie") {
+			t.Errorf("said %v", said)
+		}
+	})
+	t.Run("an Application of it", func(t *testing.T) {
+		res, _ := read(t, "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: kerf}\nspec: {source: {path: charts/kerf, helm: {valuesObject: {config: {name: mine}}}}}\n")
+		if len(res.Plugins) != 1 || res.Plugins[0].Chart || res.Plugins[0].ConfigNames[0] != "mine" {
+			t.Errorf("plugins %+v", res.Plugins)
+		}
+	})
+}
+
+// What the chart renders is read back by the controller: kerf-node has no config
+// manager beside it.
+func TestADaemonSetOfKerfNodeFollowsItsConfigMap(t *testing.T) {
+	daemonSet := `apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: kerf-node, namespace: kerf-system}
+spec:
+  template:
+    spec:
+      containers:
+      - name: kerf-node
+        image: ghcr.io/kerfdev/kerf-node:v1
+        args: [serve]
+        env: [{name: CONFIG_FILE_SRCDIR, value: /available-configs}, {name: DEFAULT_CONFIG, value: ten}, {name: MIG_STRATEGY, value: mixed}]
+        volumeMounts: [{name: configs, mountPath: /available-configs}]
+      volumes: [{name: configs, configMap: {name: kerf-configs}}]
+`
+	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kerf-configs, namespace: kerf-system}\ndata:\n  ten: " + block("    ", slices10) + "  whole: 'version: v1'\n"
+	res, said := read(t, daemonSet, configMap)
+	if len(said) > 0 || len(res.Plugins) != 1 || res.Plugins[0].NoConfig || !res.Plugins[0].GFD {
+		t.Fatalf("plugins %+v, said %v", res.Plugins, said)
+	}
+	if diff := cmp.Diff(map[string]int64{"ten": 10, "whole": 0}, replicas(res.Sharing)); diff != "" || res.Sharing.Default != "ten" {
+		t.Errorf("default %q, configs %s", res.Sharing.Default, diff)
+	}
+	if got := res.Sharing.Configs["ten"].Flags.MIGStrategy; got != "mixed" {
+		t.Errorf("the variable wins over the config, and the strategy is %q", got)
+	}
+}
+
+// What is read of the chart's values is what is read of the objects that the
+// chart renders from them.
+func TestKerfsChartIsReadAsItRenders(t *testing.T) {
+	for _, name := range []string{"default", "full", "nvidia", "simulated"} {
+		t.Run(name, func(t *testing.T) {
+			result := func(file string) Result {
+				data, err := os.ReadFile("../../charts/kerf/testdata/" + file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				docs, _ := source.Parse(source.File{Name: file, Data: data})
+				res, notes := Read(docs, source.Nested)
+				for _, n := range notes {
+					t.Errorf("%s %s", n.Place, n.Text)
+				}
+				return res
+			}
+			values, rendered := result(name+".values.yaml"), result(name+".yaml")
+			if len(values.Plugins) != len(rendered.Plugins) {
+				t.Fatalf("the values install %d plugins, the objects %d", len(values.Plugins), len(rendered.Plugins))
+			}
+			for i, v := range values.Plugins {
+				r := rendered.Plugins[i]
+				lines := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Line" }, cmp.Ignore())
+				if diff := cmp.Diff([]any{v.NodeSelector, v.Affinity, v.Tolerations, v.GFD}, []any{r.NodeSelector, r.Affinity, r.Tolerations, r.GFD}, lines); diff != "" {
+					t.Errorf("where it runs (-values +objects):\n%s", diff)
+				}
+			}
+			if diff := cmp.Diff([]any{values.Sharing.Default, values.Sharing.Configs}, []any{rendered.Sharing.Default, rendered.Sharing.Configs}); diff != "" {
+				t.Errorf("configs (-values +objects):\n%s", diff)
+			}
+		})
+	}
 }

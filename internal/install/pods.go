@@ -23,7 +23,9 @@ func (r *reader) daemonSet(d manifest.Document) {
 			r.gfd = true
 		case runs(c, "config-manager"):
 			manager = c
-		case strings.Contains(image, "kerf-node"), strings.Contains(image, "k8s-device-plugin") && !runs(c, "mps-control-daemon"):
+		case strings.Contains(image, "kerf-node"):
+			plugin, r.gfd = c, true // it labels its node itself
+		case strings.Contains(image, "k8s-device-plugin") && !runs(c, "mps-control-daemon"):
 			plugin = c
 		}
 	}
@@ -54,6 +56,9 @@ func runs(c *manifest.Node, program string) bool {
 // config manager may choose from, or the one that --config-file lies in.
 func (r *reader) daemonConfigs(d manifest.Document, p *model.Plugin, spec, plugin, manager *manifest.Node) {
 	file := cmp.Or(flag(plugin, "config-file"), env(plugin, "CONFIG_FILE"))
+	if cmp.Or(flag(plugin, "config-dir"), env(plugin, "CONFIG_FILE_SRCDIR")) != "" {
+		manager = plugin // kerf-node follows label and ConfigMap itself
+	}
 	p.NoConfig = file == "" && manager == nil
 	if p.NoConfig {
 		r.strategyOf(d, plugin)
@@ -65,9 +70,11 @@ func (r *reader) daemonConfigs(d manifest.Document, p *model.Plugin, spec, plugi
 			continue
 		}
 		p.ConfigNames = append(p.ConfigNames, name.Text)
-		r.named = append(r.named, reference{namespace: d.Namespace, name: name.Text, doc: d, node: name, path: "spec.template.spec.volumes"})
+		r.named = append(r.named, reference{
+			namespace: d.Namespace, name: name.Text, doc: d, node: name, path: "spec.template.spec.volumes", strategy: migStrategy(plugin),
+		})
 	}
-	def := env(manager, "DEFAULT_CONFIG")
+	def := cmp.Or(flag(manager, "default-config"), env(manager, "DEFAULT_CONFIG"))
 	if manager == nil {
 		def = file[strings.LastIndex(file, "/")+1:]
 	}
@@ -78,7 +85,7 @@ func (r *reader) daemonConfigs(d manifest.Document, p *model.Plugin, spec, plugi
 
 // strategyOf reads the MIG strategy of a plugin without a config file.
 func (r *reader) strategyOf(d manifest.Document, plugin *manifest.Node) {
-	strategy := cmp.Or(flag(plugin, "mig-strategy"), env(plugin, "MIG_STRATEGY"))
+	strategy := migStrategy(plugin)
 	if strategy != "single" && strategy != "mixed" {
 		return
 	}
@@ -86,6 +93,10 @@ func (r *reader) strategyOf(d manifest.Document, plugin *manifest.Node) {
 		name: "flags of " + d.Name, rank: installed, value: deviceconfig.Config{Flags: deviceconfig.Flags{MIGStrategy: strategy}},
 		place: model.Place{File: d.File, Line: plugin.Line, Object: title(d)},
 	})
+}
+
+func migStrategy(plugin *manifest.Node) string {
+	return cmp.Or(flag(plugin, "mig-strategy"), env(plugin, "MIG_STRATEGY"))
 }
 
 func mounted(c *manifest.Node, volume string) bool {

@@ -25,6 +25,7 @@ type release struct {
 	version   string // of the chart, "" when unknown
 	namespace string // where it is installed, "" when unknown
 	operator  bool   // the GPU operator, not the plugin's own chart
+	kerf      bool   // Kerf's chart, which installs kerf-node
 	values    *manifest.Node
 	path      string         // field path of values in the document
 	files     *manifest.Node // value files that an Application names
@@ -50,7 +51,7 @@ func isOperator(values *manifest.Node) bool {
 
 // takes reports whether a chart is read, and remembers those that are not.
 func (r *reader) takes(d manifest.Document, name string, at *manifest.Node) bool {
-	if name == pluginChart || name == operatorChart {
+	if name == pluginChart || name == operatorChart || name == kerfChart {
 		return true
 	}
 	if name == "" || name == "." {
@@ -76,7 +77,7 @@ func (r *reader) terraform(d manifest.Document) {
 		values = r.assign(d, values, s, s.Get("type").Str() == "string")
 	}
 	r.releases = append(r.releases, release{
-		doc: d, name: d.Name, version: version, operator: name == operatorChart,
+		doc: d, name: d.Name, version: version, operator: name == operatorChart, kerf: name == kerfChart,
 		namespace: cmp.Or(known(d.Namespace), "default"), values: values, path: "values",
 	})
 }
@@ -101,7 +102,7 @@ func (r *reader) flux(d manifest.Document) {
 	}
 	r.releases = append(r.releases, release{
 		doc: d, name: d.Name, version: version, namespace: cmp.Or(d.Root.At("spec", "targetNamespace").Str(), d.Namespace),
-		operator: name == operatorChart, values: d.Root.At("spec", "values"), path: "spec.values",
+		operator: name == operatorChart, kerf: name == kerfChart, values: d.Root.At("spec", "values"), path: "spec.values",
 	})
 }
 
@@ -128,7 +129,7 @@ func (r *reader) application(d manifest.Document, spec *manifest.Node, at string
 		values, from := r.helm(d, s.Get("helm"), paths+".helm")
 		r.releases = append(r.releases, release{
 			doc: d, name: cmp.Or(s.At("helm", "releaseName").Str(), d.Name), version: version, values: values, path: from,
-			namespace: spec.At("destination", "namespace").Str(), operator: name == operatorChart, files: s.At("helm", "valueFiles"),
+			namespace: spec.At("destination", "namespace").Str(), operator: name == operatorChart, kerf: name == kerfChart, files: s.At("helm", "valueFiles"),
 		})
 	}
 }

@@ -14,8 +14,9 @@ import (
 )
 
 // bindingTime is how long the pods that a claim was made for are kept for its
-// node after the node is complete: the scheduler needs a moment to bind them.
-const bindingTime = 30 * time.Second
+// node after the node is complete, as long as it has room for them: the
+// scheduler needs a moment to bind them, and a busy one longer.
+const bindingTime = 2 * time.Minute
 
 // gpuDeadline is Options.GPUDeadline where it is not given.
 const gpuDeadline = 10 * time.Minute
@@ -114,20 +115,46 @@ func (l *loader) keeps(o nodepool.Origin) bool {
 }
 
 // reserve binds pods that wait, or whose node is on its way out, to the nodes
-// that were ordered for them.
+// that were ordered for them. The scheduler gives a node to whom it likes: where
+// others have taken the room, a pod waits like any other.
 func reserve(pods []model.Pod, nodes map[string]*model.Node, kept map[string]string) {
 	if len(kept) == 0 {
 		return
 	}
+	room := roomOf(pods, nodes, kept)
 	for i := range pods {
 		p := &pods[i]
 		if old := nodes[p.Node]; p.Node != "" && (old == nil || !old.Leaving) {
 			continue
 		}
-		if node, ok := kept[p.Namespace+"/"+p.Name]; ok {
-			p.Node = node
+		node, ok := kept[p.Namespace+"/"+p.Name]
+		if !ok {
+			continue
+		}
+		if free, complete := room[node]; complete {
+			if free.Lacking(p.Spec.Requests) != "" {
+				continue
+			}
+			room[node] = free.Plus(p.Spec.Requests, -1)
+		}
+		p.Node = node
+	}
+}
+
+// roomOf is what is left on the complete ones of the nodes that pods are kept for.
+func roomOf(pods []model.Pod, nodes map[string]*model.Node, kept map[string]string) map[string]model.Resources {
+	out := map[string]model.Resources{}
+	for _, name := range kept {
+		if n := nodes[name]; n != nil && !n.InFlight {
+			out[name] = n.Allocatable
 		}
 	}
+	for i := range pods {
+		if free, ok := out[pods[i].Node]; ok {
+			out[pods[i].Node] = free.Plus(pods[i].Spec.Requests, -1)
+		}
+	}
+	return out
 }
 
 // least is what a node will have at the least, whichever of the types that its

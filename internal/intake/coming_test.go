@@ -100,7 +100,7 @@ func TestNodesOnTheirWayAreKeptForTheirPods(t *testing.T) {
 		want map[string]string
 	}{
 		"while they come":                          {noon, map[string]string{"a": "asked", "b": "node-r", "c": "node-c", "moves": "node-r"}},
-		"a minute after a node is complete":        {noon.Add(time.Minute), map[string]string{"a": "asked", "b": "node-r", "c": "", "moves": "node-r"}},
+		"minutes after a node is complete":         {noon.Add(3 * time.Minute), map[string]string{"a": "asked", "b": "node-r", "c": "", "moves": "node-r"}},
 		"when GPUs have been missing for too long": {noon.Add(time.Hour), map[string]string{"a": "asked", "b": "", "c": "", "moves": "old"}},
 		"when nobody knows how late it is":         {time.Time{}, map[string]string{"a": "asked", "b": "", "c": "", "moves": "old"}},
 	} {
@@ -110,6 +110,25 @@ func TestNodesOnTheirWayAreKeptForTheirPods(t *testing.T) {
 				t.Errorf("pods on nodes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Whoever the scheduler gave the node to, the pod that it was bought for does not
+// wait for it any longer.
+func TestAFullNodeIsKeptForNobody(t *testing.T) {
+	text := onItsWay
+	for name, rest := range map[string]string{"c": "", "other": "nodeName: node-c, "} {
+		text += "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", uid: " + name + "}\nspec: {" + rest +
+			"containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}\n"
+	}
+	loaded, err := Load([]source.File{{Name: "in.yaml", Data: []byte(text)}}, Options{Now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range loaded.Snapshot.Pods {
+		if want := map[string]string{"other": "node-c"}[p.Name]; p.Node != want {
+			t.Errorf("pod %s is on %q, want %q", p.Name, p.Node, want)
+		}
 	}
 }
 

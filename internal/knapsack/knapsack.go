@@ -1,15 +1,11 @@
-// Package knapsack fills one bin of several dimensions as valuably as it can:
-// whole numbers of items, each with a value, a weight in every dimension and a
-// largest count. It is how the planner prices a node: which pods, at the prices
-// that the rest of the fleet puts on them, are worth more than the node costs.
+// Package knapsack bounds how valuably one bin of several dimensions can be
+// filled: items, each with a value, a weight in every dimension and a largest
+// count. It is how the planner prices a node: which pods, at the prices that the
+// rest of the fleet puts on them, are worth more than the node costs.
 //
-// Relax answers for fractions of items, exactly and at once. Search answers for
-// whole ones by a depth-first branch and bound, whose bound prices the
-// dimensions with the duals of the relaxation: what is left of each capacity at
-// its price, plus what the remaining items are worth above the price of what
-// they weigh. That takes one multiplication a dimension, so millions of branches
-// a second are looked at. Whatever the number of steps allowed, the bounds that
-// come out are at least the value of every filling.
+// Relax answers for fractions of items, exactly and at once, and says what each
+// dimension is worth. AtMost asks the prices of the last answer about other
+// values, which takes one multiplication a weight.
 package knapsack
 
 import (
@@ -28,8 +24,7 @@ type Bin struct {
 	last     []float64 // prices of the last Relax
 }
 
-// tolerance by which weights may exceed a capacity, and by which a value must
-// exceed another to count as better.
+// tolerance by which weights may exceed a capacity.
 const tolerance = 1e-9
 
 // New returns a bin for items of the given weights (by item, then dimension;
@@ -118,10 +113,7 @@ func (b *Bin) proves(value, price []float64) float64 {
 
 // surplus is what an item is worth above the price of its weight.
 func (b *Bin) surplus(i int, value float64, price []float64) float64 {
-	for d, w := range b.weight[i] {
-		value -= price[d] * w
-	}
-	return value
+	return value - b.Price(i, price)
 }
 
 // Price is what the weight of an item costs at prices of the dimensions.

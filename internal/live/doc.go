@@ -7,9 +7,9 @@
 // would show a file and a line.
 //
 // Objects are cut down to what Kerf reads before anything else sees them (see
-// [Keep]). Values of environment variables, command lines, user data and
-// annotations of other programs are left out, and Secrets are never asked for:
-// what Read returns can be written to a file and sent to somebody, which is
-// what [WriteSnapshot] is for. A plan made from such a file is the plan made
-// from the cluster.
+// [Keep]). Command lines, user data, annotations of other programs and values of
+// environment variables, but for those that say which GPUs a container sees, are
+// left out, and Secrets are never asked for: what Read returns can be written to
+// a file and sent to somebody, which is what [WriteSnapshot] is for. A plan made
+// from such a file is the plan made from the cluster.
 package live

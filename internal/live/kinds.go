@@ -9,49 +9,56 @@ type kind struct {
 	group    string
 	versions []string // that Kerf reads, the preferred one first
 	needed   bool     // a plan without it would be wrong: not to be allowed to list it is an error
+	spared   bool     // nobody need be told that it may not be listed
 }
 
 // kinds is everything that a plan needs, in the order in which it is read. Jobs
 // of a CronJob that is yet to run, and Secrets, are not among them.
 var kinds = []kind{
-	{"Namespace", "namespaces", "", []string{"v1"}, false},
-	{"Node", "nodes", "", []string{"v1"}, true},
-	{"NodePool", "nodepools", "karpenter.sh", []string{"v1", "v1beta1"}, true},
-	{"NodeClaim", "nodeclaims", "karpenter.sh", []string{"v1", "v1beta1"}, true},
-	{"NodeOverlay", "nodeoverlays", "karpenter.sh", []string{"v1alpha1"}, false},
-	{"Provisioner", "provisioners", "karpenter.sh", []string{"v1alpha5"}, false},
-	{"Machine", "machines", "karpenter.sh", []string{"v1alpha5"}, false},
-	{"EC2NodeClass", "ec2nodeclasses", "karpenter.k8s.aws", []string{"v1", "v1beta1"}, false},
-	{"AWSNodeTemplate", "awsnodetemplates", "karpenter.k8s.aws", []string{"v1alpha1"}, false},
-	{"AKSNodeClass", "aksnodeclasses", "karpenter.azure.com", []string{"v1", "v1beta1", "v1alpha2"}, false},
-	{"GCENodeClass", "gcenodeclasses", "karpenter.k8s.gcp", []string{"v1alpha1"}, false},
-	{"ECSNodeClass", "ecsnodeclasses", "karpenter.k8s.alibabacloud", []string{"v1alpha1"}, false},
-	{"ClusterPolicy", "clusterpolicies", "nvidia.com", []string{"v1"}, false},
-	{"DaemonSet", "daemonsets", "apps", []string{"v1"}, true},
-	{"ConfigMap", "configmaps", "", []string{"v1"}, false},
-	{"Deployment", "deployments", "apps", []string{"v1"}, false},
-	{"ReplicaSet", "replicasets", "apps", []string{"v1"}, false},
-	{"StatefulSet", "statefulsets", "apps", []string{"v1"}, false},
-	{"ReplicationController", "replicationcontrollers", "", []string{"v1"}, false},
-	{"Job", "jobs", "batch", []string{"v1"}, false},
-	{"Pod", "pods", "", []string{"v1"}, true},
-	{"PersistentVolume", "persistentvolumes", "", []string{"v1"}, false},
-	{"PersistentVolumeClaim", "persistentvolumeclaims", "", []string{"v1"}, false},
-	{"StorageClass", "storageclasses", "storage.k8s.io", []string{"v1"}, false},
-	{"PodDisruptionBudget", "poddisruptionbudgets", "policy", []string{"v1"}, false},
-	{"PriorityClass", "priorityclasses", "scheduling.k8s.io", []string{"v1"}, false},
-	{"RuntimeClass", "runtimeclasses", "node.k8s.io", []string{"v1"}, false},
-	{"ResourceQuota", "resourcequotas", "", []string{"v1"}, false},
-	{"LimitRange", "limitranges", "", []string{"v1"}, false},
+	{"Namespace", "namespaces", "", []string{"v1"}, false, false},
+	{"Node", "nodes", "", []string{"v1"}, true, false},
+	{"NodePool", "nodepools", "karpenter.sh", []string{"v1", "v1beta1"}, true, false},
+	{"NodeClaim", "nodeclaims", "karpenter.sh", []string{"v1", "v1beta1"}, true, false},
+	{"NodeOverlay", "nodeoverlays", "karpenter.sh", []string{"v1alpha1"}, false, false},
+	{"Provisioner", "provisioners", "karpenter.sh", []string{"v1alpha5"}, false, false},
+	{"Machine", "machines", "karpenter.sh", []string{"v1alpha5"}, false, false},
+	{"EC2NodeClass", "ec2nodeclasses", "karpenter.k8s.aws", []string{"v1", "v1beta1"}, false, false},
+	{"AWSNodeTemplate", "awsnodetemplates", "karpenter.k8s.aws", []string{"v1alpha1"}, false, false},
+	{"AKSNodeClass", "aksnodeclasses", "karpenter.azure.com", []string{"v1", "v1beta1", "v1alpha2"}, false, false},
+	{"GCENodeClass", "gcenodeclasses", "karpenter.k8s.gcp", []string{"v1alpha1"}, false, false},
+	{"ECSNodeClass", "ecsnodeclasses", "karpenter.k8s.alibabacloud", []string{"v1alpha1"}, false, false},
+	{"ClusterPolicy", "clusterpolicies", "nvidia.com", []string{"v1"}, false, false},
+	{"DaemonSet", "daemonsets", "apps", []string{"v1"}, true, false},
+	{"ConfigMap", "configmaps", "", []string{"v1"}, false, false},
+	{"Deployment", "deployments", "apps", []string{"v1"}, false, false},
+	{"ReplicaSet", "replicasets", "apps", []string{"v1"}, false, false},
+	{"StatefulSet", "statefulsets", "apps", []string{"v1"}, false, false},
+	{"ReplicationController", "replicationcontrollers", "", []string{"v1"}, false, false},
+	{"Job", "jobs", "batch", []string{"v1"}, false, false},
+	{"Pod", "pods", "", []string{"v1"}, true, false},
+	{"PersistentVolume", "persistentvolumes", "", []string{"v1"}, false, false},
+	{"PersistentVolumeClaim", "persistentvolumeclaims", "", []string{"v1"}, false, false},
+	{"StorageClass", "storageclasses", "storage.k8s.io", []string{"v1"}, false, false},
+	{"PodDisruptionBudget", "poddisruptionbudgets", "policy", []string{"v1"}, false, false},
+	{"PriorityClass", "priorityclasses", "scheduling.k8s.io", []string{"v1"}, false, false},
+	{"RuntimeClass", "runtimeclasses", "node.k8s.io", []string{"v1"}, false, false},
+	{"ResourceQuota", "resourcequotas", "", []string{"v1"}, false, false},
+	{"LimitRange", "limitranges", "", []string{"v1"}, false, false},
 }
 
 // audited are the kinds that a scan of the guard looks at beyond those.
 var audited = []kind{
-	{"CronJob", "cronjobs", "batch", []string{"v1"}, false},
-	{"ResourceClaim", "resourceclaims", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false},
-	{"ResourceClaimTemplate", "resourceclaimtemplates", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false},
-	{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "admissionregistration.k8s.io", []string{"v1"}, false},
-	{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "admissionregistration.k8s.io", []string{"v1"}, false},
+	{"CronJob", "cronjobs", "batch", []string{"v1"}, false, false},
+	{"ResourceClaim", "resourceclaims", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, false},
+	{"ResourceClaimTemplate", "resourceclaimtemplates", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, false},
+	{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "admissionregistration.k8s.io", []string{"v1"}, false, false},
+	{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "admissionregistration.k8s.io", []string{"v1"}, false, false},
+}
+
+// planned are the kinds of a plan that no rule of the guard is about.
+var planned = []string{
+	"NodeClaim", "NodeOverlay", "Machine", "EC2NodeClass", "AWSNodeTemplate", "AKSNodeClass", "GCENodeClass", "ECSNodeClass",
+	"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "PodDisruptionBudget", "PriorityClass",
 }
 
 func (k kind) at(version string) schema.GroupVersionResource {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/intake"
 	"github.com/kerfdev/kerf/internal/live"
 	"github.com/kerfdev/kerf/internal/model"
@@ -337,6 +338,54 @@ func message(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// A scan reads more kinds than a plan, and does with pods alone where it must.
+func TestWhatAScanReads(t *testing.T) {
+	s := serve(t, aCluster+`---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, namespace: team-a, uid: cj}
+spec: {schedule: "0 1 * * *", jobTemplate: {spec: {template: {spec: {containers: [{name: c, image: i, args: [hunter2], env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}]}}}}}
+---
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceClaim
+metadata: {name: monitor, namespace: team-a, uid: rc}
+spec: {devices: {requests: [{name: all, adminAccess: true}]}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: kerf-guard, uid: wh}
+webhooks: [{name: pods.guard.kerf.dev, clientConfig: {caBundle: aHVudGVyMg==}}]
+`)
+	s.refuse["/api/v1/nodes"], s.refuse["/apis/karpenter.sh/v1/nodepools"], s.refuse["/apis/karpenter.sh/v1/nodeclaims"] = 403, 403, 403
+	got, err := s.where(t).ReadAll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	docs := got.Documents()
+	for _, f := range guard.Scan(guard.Read(docs), guard.DefaultExemptions()).Findings {
+		found = append(found, f.Rule+" "+f.Place.File)
+	}
+	want := []string{"env-visible-devices CronJob team-a/nightly", "env-visible-devices Deployment team-a/trainer", "dra-admin-access ResourceClaim team-a/monitor"}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	if sign := guard.Sign(docs); sign != "ValidatingWebhookConfiguration kerf-guard" {
+		t.Errorf("what enforces the guard is %q", sign)
+	}
+	if len(got.Notes) != 2 || got.Notes[0].Text != "the cluster does not let you list nodes, so the scan is made without them" {
+		t.Errorf("notes %+v", got.Notes)
+	}
+	s.refuse["/api/v1/pods"] = 403
+	if _, err := s.where(t).ReadAll(t.Context()); message(err) != "list pods: no" {
+		t.Errorf("without pods: %v", err)
+	}
+	clear(s.refuse)
+	if plan := read(t, s); slices.ContainsFunc(plan.List, func(o map[string]any) bool { return o["kind"] == "CronJob" }) {
+		t.Error("a plan reads CronJobs")
+	}
 }
 
 func TestOldVersionsAreNamed(t *testing.T) {

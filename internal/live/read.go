@@ -17,6 +17,9 @@ import (
 	"github.com/kerfdev/kerf/internal/model"
 )
 
+// NotAllowed is the code of notes about kinds that may not be listed.
+const NotAllowed = "not-allowed"
+
 // page is how many objects are asked for at once.
 const page = 500
 
@@ -55,6 +58,7 @@ func ReadAll(ctx context.Context, c dynamic.Interface) (Objects, error) {
 	list := slices.Concat(kinds, audited)
 	for i := range list {
 		list[i].needed = list[i].name == "Pod"
+		list[i].spared = slices.Contains(planned, list[i].name)
 	}
 	return r.all(ctx, list)
 }
@@ -87,7 +91,10 @@ func (r *reading) kind(ctx context.Context, k kind) error {
 			if k.needed {
 				return fmt.Errorf("list %s: %w", k.resource, err)
 			}
-			r.note("not-allowed", model.Warning, "the cluster does not let you list "+k.resource+", so the "+r.what+" is made without them", "ask for the verb list on "+k.resource+describe(k))
+			if k.spared {
+				return nil
+			}
+			r.note(NotAllowed, model.Warning, "the cluster does not let you list "+k.resource+", so the "+r.what+" is made without them", "ask for the verb list on "+k.resource+describe(k))
 			return nil
 		case err != nil:
 			return fmt.Errorf("list %s: %w", k.resource, err)

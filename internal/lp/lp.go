@@ -103,7 +103,6 @@ type Solver struct {
 	since int         // pivots since inv was computed
 	fresh bool        // inv belongs to basis
 	full  []int       // scratch: columns in which a row of inv is not zero
-	moved bool        // value has to be computed anew
 }
 
 type side int8
@@ -142,27 +141,20 @@ func (s *Solver) Add(c Column) int {
 	return len(s.cols) - 1
 }
 
-// Start makes columns the basis, one for each row.
+// Start puts columns into the basis, one for each of the first rows; together
+// with the slacks of the others they must be independent. From a basis that is
+// feasible the first Solve has less to do.
 func (s *Solver) Start(columns []int) {
-	for i, v := range s.basis {
-		*s.side(v) = rest(s.bounds(v))
-		s.basis[i] = columns[i]
-	}
-	for _, j := range columns {
-		s.at[j] = basic
+	for i, j := range columns {
+		out := s.basis[i]
+		*s.side(out) = rest(s.bounds(out))
+		s.basis[i], s.at[j] = j, basic
 	}
 	s.fresh = false
 }
 
 // SetCost changes the cost of a column. The last basis stays feasible.
 func (s *Solver) SetCost(column int, cost float64) { s.cols[column].Cost = cost }
-
-// SetRHS changes the right-hand side of a row. The last basis stays, but what it
-// says may have become infeasible.
-func (s *Solver) SetRHS(row int, rhs float64) {
-	s.rows[row].RHS = rhs
-	s.moved = true
-}
 
 // Columns returns how many columns there are.
 func (s *Solver) Columns() int { return len(s.cols) }

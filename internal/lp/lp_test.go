@@ -310,3 +310,13 @@ func BenchmarkCoveringMaster(b *testing.B) {
 		}
 	}
 }
+
+func TestAnotherStartGivesTheSameAnswer(t *testing.T) {
+	s := NewSolver([]Row{{AtLeast, 4}, {AtLeast, 2}, {AtMost, 10}})
+	dear := []int{s.Add(NewColumn(9, Entry{0, 1})), s.Add(NewColumn(9, Entry{1, 1}))}
+	s.Add(NewColumn(3, Entry{0, 2}, Entry{1, 1}, Entry{2, 1}))
+	s.Start(dear)
+	if got := s.Solve(100); got.Status != Optimal || math.Abs(got.Value-6) > 1e-9 {
+		t.Errorf("from the dear columns: %s at %g, want 6", got.Status, got.Value)
+	}
+}

@@ -23,13 +23,9 @@ type run struct {
 
 // Solve minimises within a number of steps, starting from the last basis.
 func (s *Solver) Solve(maxSteps int) Solution {
-	switch {
-	case !s.fresh:
+	if !s.fresh {
 		s.refactor()
-	case s.moved:
-		s.recompute()
 	}
-	s.moved = false
 	r := &run{Solver: s, dual: make([]float64, len(s.rows)), dir: make([]float64, len(s.rows))}
 	status := r.phase(true, maxSteps)
 	if status == Optimal {

@@ -30,6 +30,7 @@ const timeout = 10 * time.Second
 type daemon struct {
 	plan   Plan
 	dir    string // root/<resource>
+	shm    string // root/shm, which is /dev/shm to all clients
 	runner Runner
 	log    *slog.Logger
 }
@@ -55,6 +56,9 @@ func (d daemon) begin(ctx context.Context) error {
 			return fmt.Errorf("let containers use %s: %w", dir, err)
 		}
 	}
+	if err := d.share(); err != nil {
+		return err
+	}
 	for _, g := range d.plan.GPUs {
 		if err := d.mode(ctx, g, exclusive); err != nil {
 			return err
@@ -76,6 +80,20 @@ func (d daemon) begin(ctx context.Context) error {
 		return err
 	}
 	return os.WriteFile(d.mark(), nil, 0o644)
+}
+
+// share makes the directory of shared memory, for clients of whatever user.
+func (d daemon) share() error {
+	if err := os.MkdirAll(d.shm, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(d.shm, os.ModeSticky|0o777); err != nil {
+		return err
+	}
+	if err := label(d.shm); err != nil {
+		return fmt.Errorf("let containers use %s: %w", d.shm, err)
+	}
+	return nil
 }
 
 // mark is the file that NVIDIA's plugin looks for before it hands replicas out.

@@ -160,6 +160,9 @@ func TestSupervisor(t *testing.T) {
 	if !exists(root, ".ready") || !exists(root, "nvidia.com/gpu/.started") || !exists(root, "nvidia.com/gpu/log") {
 		t.Error("the files by which others see that it runs are missing")
 	}
+	if shm, err := os.Stat(filepath.Join(root, "shm")); err != nil || shm.Mode() != os.ModeDir|os.ModeSticky|0o777 {
+		t.Errorf("clients of any user are to share memory: %v, %v", shm, err)
+	}
 	started := func() int { return strings.Count(text(t, dir, "nvidia-cuda-mps-control.log"), "started") }
 	if err := s.Apply(t.Context(), ten); err != nil || started() != 1 {
 		t.Errorf("the same plans: %v, started %d times", err, started())

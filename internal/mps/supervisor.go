@@ -58,7 +58,7 @@ func (s *Supervisor) Apply(ctx context.Context, plans []Plan) error {
 		if running(keep, p) {
 			continue
 		}
-		d := daemon{plan: p, dir: filepath.Join(s.root, p.Resource), runner: s.runner, log: s.log}
+		d := daemon{plan: p, dir: filepath.Join(s.root, p.Resource), shm: filepath.Join(s.root, "shm"), runner: s.runner, log: s.log}
 		s.daemons = append(s.daemons, d)
 		errs = append(errs, d.start(ctx))
 		s.log.Info("MPS daemon starts", "resource", p.Resource, "gpus", len(p.GPUs))

@@ -31,7 +31,7 @@ func Evidence(a Audit) []byte {
 	say("- %s", extent(a.Report))
 	say("- %s", a.enforcement())
 	for _, n := range a.Unread {
-		say("- not read: %s %s", n.Place, n.Text)
+		say("- not read: %s", strings.TrimSpace(n.Place.String()+" "+n.Text))
 	}
 	say("\nThe scan takes every container, init container and debug container of every pod and pod template, works out its environment as the kubelet does, and looks for each known way to")
 	say("a GPU that is mediated neither by the device plugin nor by DRA.")

@@ -121,7 +121,7 @@ func (p *page) breach(b breach) {
 		shown = shown[:mostPlaces]
 	}
 	for _, f := range shown {
-		p.line(indent, p.paint(bold, f.Place.String()), "  ", p.paint(dim, f.Place.Object+"  "+f.Place.Field))
+		p.line(indent, p.paint(bold, f.Place.String()), "  ", p.paint(dim, strings.TrimSpace(besides(f.Place)+"  "+f.Place.Field)))
 		p.para(indent+"  ", f.Text)
 		if f.Fix != b.Fix {
 			p.fix(13, f.Fix)
@@ -284,4 +284,13 @@ func Unseen(w io.Writer, rows [][3]string, o Options) error {
 		p.para("  "+pad(r[0], width+2)+pad(r[1], 15), r[2])
 	}
 	return p.flush(w)
+}
+
+// besides is the object of a place, "" where the place is named by it: what is
+// read from a cluster has no file.
+func besides(p model.Place) string {
+	if p.String() == p.Object {
+		return ""
+	}
+	return p.Object
 }

@@ -104,7 +104,7 @@ func viewBreach(b breach) breachView {
 }
 
 func viewPlace(f guard.Finding) placeView {
-	return placeView{Rule: f.Rule, Place: f.Place.String(), Object: f.Place.Object, Field: f.Place.Field, Text: f.Text, Fix: f.Fix}
+	return placeView{Rule: f.Rule, Place: f.Place.String(), Object: besides(f.Place), Field: f.Place.Field, Text: f.Text, Fix: f.Fix}
 }
 
 // namespaceViews counts findings by namespace, those with the gravest first,

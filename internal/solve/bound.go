@@ -212,8 +212,10 @@ func (y *yard) master(ceiling float64) *master {
 	for i := range y.bays {
 		dearest = math.Max(dearest, y.bays[i].price)
 	}
+	safe := make([]int, len(y.items))
 	for i := range y.items {
-		m.lp.Add(lp.NewColumn(2*(dearest+1)/m.scale, lp.Entry{Row: i, Value: 1}))
+		safe[i] = m.lp.Add(lp.NewColumn(2*(dearest+1)/m.scale, lp.Entry{Row: i, Value: 1}))
 	}
+	m.lp.Start(safe)
 	return m
 }

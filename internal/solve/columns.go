@@ -153,7 +153,7 @@ func (m *choosing) enter(i int) {
 // steps last, and returns how much of each column the program takes; nil when
 // it found no answer.
 func (m *choosing) descend(rounds int, until int64) []float64 {
-	exact := false
+	exact, last := false, math.Inf(1)
 	for round := 0; ; round++ {
 		m.feed()
 		sol := m.lp.Solve(masterSteps)
@@ -166,6 +166,10 @@ func (m *choosing) descend(rounds int, until int64) []float64 {
 		if done {
 			return sol.X
 		}
+		if sol.Value > last*(1-slow) && m.width < closer {
+			m.width *= 2
+		}
+		last = sol.Value
 		switch {
 		case m.grow():
 		case !exact:

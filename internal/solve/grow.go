@@ -4,6 +4,8 @@ import "slices"
 
 const (
 	firstWidth = 2
+	closer     = 8    // the width up to which it grows while rounds help
+	slow       = 2e-4 // where one helps by less than this part
 	maxWidth   = 32
 	sweeps     = 6
 	inARow     = 4
@@ -67,7 +69,9 @@ func (m *choosing) press(o int) bool {
 	p.packing.search(s, r.Price, m.width)
 	for i := range p.packing.node.best {
 		s.load(p.packing.read(i, s), -1)
-		s.swap()
+		if i < m.width {
+			s.swap()
+		}
 		if s.now.worth > least {
 			try(s.filling())
 		}

@@ -40,6 +40,7 @@ type partial struct {
 
 // climb searches from an empty space in the cells.
 func (l *ladder) climb(at cells) {
+	l.total = max(l.total, 1e-9)
 	l.states = append(l.states[:0], partial{from: -1, at: at})
 	l.left = append(l.left[:0], l.capacity...)
 	l.best = l.best[:0]

@@ -16,10 +16,14 @@ type packing struct {
 	held   []int   // what of points into
 }
 
-const maxLoads = 96
+const (
+	maxLoads  = 160 // loads of one device that a node is filled with
+	maxNodes  = 4   // nodes kept of a search
+	loadWidth = 4   // of the search for loads
+)
 
-// search fills the press's offer. The prices are those of the dimensions of its
-// bin, bound is what they prove. Read returns what was found.
+// search fills the press's offer at prices of the dimensions of its bin; read
+// returns what was found.
 func (b *packing) search(s *press, price []float64, width int) {
 	plain := make([]float64, len(price))
 	b.node.total, b.node.special = 0, 0
@@ -33,33 +37,36 @@ func (b *packing) search(s *press, price []float64, width int) {
 	}
 	of := &s.p.offers[s.offer]
 	b.node.capacity = append(b.node.capacity[:0], of.alloc...)
-	b.node.steps, b.of = b.node.steps[:0], b.of[:0]
-	b.arena, b.held = b.arena[:0], b.held[:0]
-	b.node.width, b.node.keep = width, 6
+	b.node.steps, b.of, b.arena, b.held = b.node.steps[:0], b.of[:0], b.arena[:0], b.held[:0]
+	b.node.width, b.node.keep = width, maxNodes
+	first := 0
 	if s.asks != nil {
 		b.deviceSteps(s, plain)
+		first = s.plain
+		s.p.a.steps += int64(len(b.loads.states))
 	}
-	for j, k := range s.large {
-		if j == s.plain {
-			b.node.plain = len(b.node.steps)
-		}
-		if s.asks != nil && j < s.plain {
-			continue
-		}
-		w := s.bin.Price(k, price)
-		b.held = append(b.held, k)
-		b.step(step{vec: s.p.items[s.items[k]].vec, at: s.at[k], most: s.most[k], value: s.value[k], weight: w, special: w - s.bin.Price(k, plain)}, b.held[len(b.held)-1:]...)
+	for _, k := range s.large[first:s.plain] {
+		b.podStep(s, k, price, plain)
 	}
-	if s.plain == len(s.large) {
-		b.node.plain = len(b.node.steps)
+	b.node.plain = len(b.node.steps)
+	for _, k := range s.large[s.plain:] {
+		b.podStep(s, k, price, plain)
 	}
 	b.node.climb(of.cells)
-	s.p.a.steps += int64(len(b.node.states) + len(b.loads.states))
+	s.p.a.steps += int64(len(b.node.states))
 }
 
-func (b *packing) step(st step, holds ...int) {
+// podStep adds one pod of the item at position k.
+func (b *packing) podStep(s *press, k int, price, plain []float64) {
+	w := s.bin.Price(k, price)
+	b.held = append(b.held, k)
+	b.step(step{vec: s.p.items[s.items[k]].vec, at: s.at[k], most: s.most[k], value: s.value[k], weight: w, special: w - s.bin.Price(k, plain)}, len(b.held)-1)
+}
+
+// step adds a step that holds what b.held has from first on.
+func (b *packing) step(st step, first int) {
 	b.node.steps = append(b.node.steps, st)
-	b.of = append(b.of, holds)
+	b.of = append(b.of, b.held[first:len(b.held):len(b.held)])
 }
 
 // vector is one of zeros; those handed out before stay where they are.
@@ -73,35 +80,50 @@ func (b *packing) vector(n int) []int64 {
 	return b.arena[at:]
 }
 
-// deviceSteps adds the loads of one device and the pods that take several whole
-// ones as steps, and makes devices a dimension of the node.
+// deviceSteps adds as steps what goes on devices, and makes devices a dimension
+// of the node, each worth as much as the best use of one.
 func (b *packing) deviceSteps(s *press, plain []float64) {
 	c := s.p.a.m.kinds[s.p.offers[s.offer].kind].chassis
-	devices := len(c.devices)
-	b.node.capacity = append(b.node.capacity, int64(devices))
-	width := len(b.node.capacity)
-	surplus := func(k int) float64 { return s.value[k] - s.bin.Price(k, plain) }
-	b.listLoads(s, c, surplus)
-	best := 0.0
-	from := len(b.node.steps)
+	b.node.capacity = append(b.node.capacity, int64(len(c.devices)))
+	b.listLoads(s, c, plain)
+	b.loadSteps(s, plain)
+	b.wideSteps(s, plain)
+	best, last := 0.0, len(b.node.capacity)-1
+	for i := range b.node.steps {
+		st := &b.node.steps[i]
+		best = math.Max(best, (st.value-st.weight)/float64(st.vec[last]))
+	}
+	for i := range b.node.steps {
+		st := &b.node.steps[i]
+		st.special = best * float64(st.vec[last])
+		st.weight += st.special
+	}
+	b.node.total += best*float64(len(c.devices)) - b.node.special
+	b.node.special = best * float64(len(c.devices))
+}
+
+// loadSteps adds the loads of one device.
+func (b *packing) loadSteps(s *press, plain []float64) {
+	last := len(b.node.capacity) - 1
 	for _, id := range b.loads.best {
-		st := &b.loads.states[id]
-		next := step{at: st.at, most: devices, value: 0, weight: 0}
+		next := step{at: b.loads.states[id].at, most: int(b.node.capacity[last]), vec: b.vector(last + 1)}
 		first := len(b.held)
-		vec := b.vector(width)
 		b.loads.walk(id, func(i int) {
 			k := b.loadOf[i]
 			b.held = append(b.held, k)
-			add(vec, s.p.items[s.items[k]].vec, 1)
+			add(next.vec, s.p.items[s.items[k]].vec, 1)
 			next.value += s.value[k]
 			next.weight += s.bin.Price(k, plain)
 			next.most = min(next.most, s.most[k])
 		})
-		vec[width-1] = 1
-		next.vec = vec
-		best = math.Max(best, next.value-next.weight)
-		b.step(next, b.held[first:]...)
+		next.vec[last] = 1
+		b.step(next, first)
 	}
+}
+
+// wideSteps adds the pods that take several devices.
+func (b *packing) wideSteps(s *press, plain []float64) {
+	last := len(b.node.capacity) - 1
 	for _, k := range s.large[:s.plain] {
 		n := int64(0)
 		for _, w := range s.asks[k].whole {
@@ -113,32 +135,24 @@ func (b *packing) deviceSteps(s *press, plain []float64) {
 		if n < 2 {
 			continue
 		}
-		vec := b.vector(width)
-		add(vec, s.p.items[s.items[k]].vec, 1)
-		vec[width-1] = n
-		next := step{vec: vec, at: s.at[k], most: s.most[k], value: s.value[k], weight: s.bin.Price(k, plain)}
-		best = math.Max(best, (next.value-next.weight)/float64(n))
-		b.step(next, k)
+		next := step{at: s.at[k], most: s.most[k], value: s.value[k], weight: s.bin.Price(k, plain), vec: b.vector(last + 1)}
+		add(next.vec, s.p.items[s.items[k]].vec, 1)
+		next.vec[last] = n
+		b.held = append(b.held, k)
+		b.step(next, len(b.held)-1)
 	}
-	for i := from; i < len(b.node.steps); i++ {
-		st := &b.node.steps[i]
-		st.special = best * float64(st.vec[width-1])
-		st.weight += st.special
-	}
-	b.node.total += best*float64(devices) - b.node.special
-	b.node.special = best * float64(devices)
 }
 
 // listLoads searches for the best loads of one device of the chassis.
-func (b *packing) listLoads(s *press, c *chassis, surplus func(k int) float64) {
+func (b *packing) listLoads(s *press, c *chassis, plain []float64) {
 	names := len(c.names)
 	b.loads.capacity = append(b.loads.capacity[:0], c.all[:names]...)
 	b.loads.steps, b.loadOf = b.loads.steps[:0], b.loadOf[:0]
-	b.loads.width, b.loads.keep, b.loads.total = 4, maxLoads, 1e-9
+	b.loads.width, b.loads.keep, b.loads.total = loadWidth, min(24*b.node.width, maxLoads), 1e-9
 	for _, k := range s.large[:s.plain] {
-		a := s.asks[k]
+		a, worth := s.asks[k], s.value[k]-s.bin.Price(k, plain)
 		var vec []int64
-		switch worth := surplus(k); {
+		switch {
 		case worth <= 0:
 			continue
 		case len(a.parts) == 1 && a.parts[0].count == 1 && a.parts[0].backs[0] > 0:
@@ -149,8 +163,8 @@ func (b *packing) listLoads(s *press, c *chassis, surplus func(k int) float64) {
 			continue
 		}
 		size := dominant(vec, b.loads.capacity)
-		b.loads.total = math.Max(b.loads.total, surplus(k)/math.Max(size, 1e-3))
-		b.loads.steps = append(b.loads.steps, step{vec: vec, at: s.at[k], most: s.most[k], value: surplus(k), weight: size})
+		b.loads.total = math.Max(b.loads.total, worth/math.Max(size, 1e-3))
+		b.loads.steps = append(b.loads.steps, step{vec: vec, at: s.at[k], most: s.most[k], value: worth, weight: size})
 		b.loadOf = append(b.loadOf, k)
 	}
 	for i := range b.loads.steps {

@@ -73,7 +73,7 @@ func (m *master) run(budget int64, ceiling float64) float64 {
 	rows := int64(len(m.items))
 	for m.steps < budget {
 		sol := m.lp.Solve(masterSteps)
-		m.steps += int64(sol.Steps+1) * (rows*rows + 4*int64(m.lp.Columns())) / 64
+		m.steps += int64(sol.Steps+1) * (rows*rows + 2*int64(m.lp.Columns())) / 128
 		if sol.Status != lp.Optimal {
 			break
 		}

@@ -181,13 +181,40 @@ func (r *refusing) roomy(spec *model.PodSpec, left []int, names []string) ([]int
 	}
 	next := r.keep(left, func(k int) bool { return fitsDevices(spec, &r.a.m.kinds[k]) })
 	if len(next) == 0 {
-		v := model.Verdict{Code: model.CodeTooBig}
-		for _, s := range spec.Shares {
-			v.Key, v.Asked = s.Resource, s.Count
-		}
-		return nil, v
+		return nil, r.scant(spec, left)
 	}
 	return next, model.Verdict{}
+}
+
+// scant says of which amount no device of the kinds has as much as is asked of
+// one; where some have, that no node has so many devices, or none with all of it.
+func (r *refusing) scant(spec *model.PodSpec, kinds []int) model.Verdict {
+	count := model.Verdict{Code: model.CodeTooBig}
+	for _, s := range spec.Shares {
+		count.Key, count.Asked = s.Resource, count.Asked+s.Count
+		for _, name := range s.PerDevice.Names() {
+			v := model.Verdict{Code: model.CodeTooBig, Key: name, Asked: s.PerDevice[name]}
+			for _, k := range kinds {
+				for _, d := range r.a.m.kinds[k].adv.Devices {
+					if have := d.Shares[name]; have > v.Have {
+						v.Have = have
+					}
+				}
+			}
+			if v.Asked > v.Have {
+				return v
+			}
+		}
+	}
+	for _, k := range kinds {
+		if have := int64(len(r.a.m.kinds[k].adv.Devices)); have > count.Have {
+			count.Have = have
+		}
+	}
+	if count.Asked <= count.Have {
+		return model.Verdict{Code: model.CodeTooBig, Detail: "no device has all that is asked of one"}
+	}
+	return count
 }
 
 // askedNames lists what a pod asks, devices first: they narrow most.

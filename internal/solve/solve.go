@@ -8,7 +8,7 @@ import (
 // Options change how a plan is sought. The zero value is what kerf plan uses.
 type Options struct {
 	// Steps bounds the search, in items looked at; 0 is the default of 1 million,
-	// some tens of milliseconds. The same number gives the same plan.
+	// up to some tenths of a second. The same number gives the same plan.
 	Steps int64
 	// Prove is how many steps may be spent on proving that no plan can be much
 	// cheaper: Plan.Bound. 0 proves nothing.

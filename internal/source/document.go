@@ -123,8 +123,8 @@ var (
 	operatorValues = []string{"operator", "driver", "toolkit", "devicePlugin", "dcgmExporter", "migManager", "mig", "vgpuManager", "nodeStatusExporter", "ccManager"}
 )
 
-// isHelmValues goes by the values that only the device-plugin chart has, or the
-// GPU operator's. Values that any chart may have count when all are this
+// isHelmValues goes by the values that only the device-plugin chart has, Kerf's
+// or the GPU operator's. Values that any chart may have count when all are this
 // chart's and they place its pods, or when the file's name says what it is.
 func isHelmValues(root *manifest.Node, base string) bool {
 	for _, name := range []string{"map", "default", "fallbackStrategies"} {
@@ -132,7 +132,7 @@ func isHelmValues(root *manifest.Node, base string) bool {
 			return true
 		}
 	}
-	if root.At("devicePlugin", "config") != nil || root.At("devicePlugin", "enabled") != nil || count(root, ownValues) > 0 || count(root, operatorValues) > 1 {
+	if root.At("devicePlugin", "config") != nil || root.At("devicePlugin", "enabled") != nil || root.At("controller", "settings") != nil || count(root, ownValues) > 0 || count(root, operatorValues) > 1 {
 		return true
 	}
 	if len(root.Fields) == 0 || count(root, chartValues) < len(root.Fields) {

@@ -113,18 +113,18 @@ func (m *machine) notebooks() map[string]string {
 	return out
 }
 
-// waiting is the number of notebooks that the scheduler finds no place for.
-func (m *machine) waiting() int {
+// waiting says for each notebook without a place why it has none.
+func (m *machine) waiting() []string {
 	m.Helper()
-	n := 0
+	var out []string
 	for _, p := range m.pods() {
 		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable && strings.Contains(c.Message, "Insufficient "+slice) {
-				n++
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				out = append(out, c.Message)
 			}
 		}
 	}
-	return n
+	return out
 }
 
 func (m *machine) pods() []corev1.Pod {

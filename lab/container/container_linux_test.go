@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,6 +52,7 @@ func TestGPUsReachContainers(t *testing.T) {
 	m.startKubelet()
 	m.startAgent("mock")
 	m.labelled()
+	m.sliced()
 	m.seedPodSeesItsGPU(inv)
 	m.tenPodsShareOneGPU(inv)
 	before := m.notebooks()
@@ -79,56 +81,58 @@ func (m *machine) labelled() {
 	})
 }
 
-// seedPodSeesItsGPU runs a pod on a whole GPU, and one on none.
-func (m *machine) seedPodSeesItsGPU(inv nvml.Inventory) {
-	m.Helper()
-	m.create("list-gpus")
-	m.create("no-gpu")
-	seen := m.outputOf("list-gpus")
-	if one, other := sees(inv, 0), sees(inv, 1); seen != one && seen != other {
-		m.Errorf("a container with GPU 0 would see (-), with GPU 1 something alike, and it saw (+):\n%s", cmp.Diff(one, seen))
-	}
-	if diff := cmp.Diff("told \n", m.outputOf("no-gpu")); diff != "" {
-		m.Errorf("a container without a GPU (-want +saw):\n%s", diff)
-	}
-	for _, name := range []string{"list-gpus", "no-gpu"} {
-		m.must(m.api.CoreV1().Pods(corev1.NamespaceDefault).Delete(m.Context(), name, metav1.DeleteOptions{}))
-	}
-}
-
-// sees is what a container with one GPU reports.
-func sees(inv nvml.Inventory, i int) string {
-	return fmt.Sprintf("told %s\nhas /dev/nvidia%d\nhas /dev/nvidiactl\nmay open %d\nmay open 255\n", inv.GPUs[i].UUID, i, i)
-}
-
-// tenPodsShareOneGPU changes the node's config by its label, and fills the GPU
-// that is in slices then.
-func (m *machine) tenPodsShareOneGPU(inv nvml.Inventory) {
+// sliced changes the node's config by its label: GPU 0 is in slices then.
+func (m *machine) sliced() {
 	m.Helper()
 	patch := fmt.Appendf(nil, `{"metadata": {"labels": {%q: "shared_gpu"}}}`, model.LabelDeviceConfig)
 	_, err := m.api.CoreV1().Nodes().Patch(m.Context(), nodeName, types.MergePatchType, patch, metav1.PatchOptions{})
 	m.must(err)
 	m.node("1 GPU and 10 slices", func(n *corev1.Node) error { return errors.Join(has(n, whole, 1, 1), has(n, slice, 10, 10)) })
-	m.node("labels of slices", func(n *corev1.Node) error {
+	m.node("their labels", func(n *corev1.Node) error {
 		return carries(n, map[string]string{"nvidia.com/gpu.replicas": "10", "nvidia.com/mig.strategy": "", model.LabelDeviceConfig: "shared_gpu"})
 	})
+}
+
+// seedPodSeesItsGPU runs a pod on the GPU that is whole, and one on none.
+func (m *machine) seedPodSeesItsGPU(inv nvml.Inventory) {
+	m.Helper()
+	m.create("list-gpus")
+	m.create("no-gpu")
+	for name, want := range map[string]string{"list-gpus": sees(inv, 1), "no-gpu": "told \n"} {
+		if diff := cmp.Diff(want, m.outputOf(name)); diff != "" {
+			m.Errorf("the container of %s (-want +saw):\n%s", name, diff)
+		}
+	}
+}
+
+// sees is what a container with one GPU reports: nothing of the other.
+func sees(inv nvml.Inventory, i int) string {
+	return fmt.Sprintf("told %s\nhas /dev/nvidia%d\nhas /dev/nvidiactl\nmay open %d\nmay open 255\n", inv.GPUs[i].UUID, i, i)
+}
+
+// tenPodsShareOneGPU fills the GPU that is in slices.
+func (m *machine) tenPodsShareOneGPU(inv nvml.Inventory) {
+	m.Helper()
 	m.create("notebook")
 	m.until("ten notebooks, and one that waits", func() error {
 		running, waiting := m.notebooks(), m.waiting()
-		if len(running) != 10 || waiting != 1 {
-			return fmt.Errorf("%d run, %d wait for a slice", len(running), waiting)
+		if len(running) != 10 || len(waiting) != 1 || !strings.Contains(waiting[0], "Insufficient "+slice) {
+			return fmt.Errorf("%d run, and these wait: %q", len(running), waiting)
 		}
 		return nil
 	})
-	for name := range m.notebooks() {
-		m.until(name, func() error {
+	m.until("what they see", func() error {
+		for name := range m.notebooks() {
 			saw, err := m.logs(name)
 			if diff := cmp.Diff(sees(inv, 0), saw); err == nil && diff != "" {
-				err = fmt.Errorf("(-want +saw):\n%s", diff)
+				err = fmt.Errorf("%s (-want +saw):\n%s", name, diff)
 			}
-			return err
-		})
-	}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // sickAndWell takes the sliced GPU out by an Xid that only a reset ends, and
@@ -139,6 +143,13 @@ func (m *machine) sickAndWell() {
 	m.happen("recovery 0 reset", "xid 48 0")
 	m.node("a sick GPU", func(n *corev1.Node) error {
 		return errors.Join(has(n, slice, 10, 0), has(n, whole, 1, 1), says(n, health.ConditionType, false, "NvidiaXID48Error"))
+	})
+	m.until("an event that says so", func() error {
+		events, err := m.api.CoreV1().Events(corev1.NamespaceDefault).List(m.Context(), metav1.ListOptions{FieldSelector: "reason=GPUHealthChanged,source=" + discovery.Manager})
+		if err == nil && len(events.Items) == 0 {
+			err = errors.New("there is none")
+		}
+		return err
 	})
 	m.until("pods that are told so", func() error {
 		for _, p := range m.pods() {

@@ -67,7 +67,10 @@ func (m *machine) startPlane() {
 	ctx, cancel := context.WithTimeout(m.Context(), patience)
 	defer cancel()
 	var err error
-	m.plane, err = plane.Start(ctx, plane.Config{Dir: filepath.Join(dir, "plane"), Assets: os.Getenv("KUBEBUILDER_ASSETS")})
+	m.plane, err = plane.Start(ctx, plane.Config{
+		Dir: filepath.Join(dir, "plane"), Assets: os.Getenv("KUBEBUILDER_ASSETS"),
+		APIServerFlags: []string{"--kubelet-preferred-address-types=InternalIP"}, // nothing resolves the node's name
+	})
 	m.must(err)
 	m.api, err = kubernetes.NewForConfig(m.plane.RESTConfig())
 	m.must(err)
@@ -89,7 +92,7 @@ func (m *machine) startAgent(inventory string) {
 	m.spawn("kerf-node", "kerf-node", "/proc/self/exe", "serve",
 		"--node-name="+nodeName, "--kubeconfig="+m.kubeconfig("system:serviceaccount:kube-system:kerf-node"),
 		"--inventory="+inventory, "--faults="+m.faults(), "--config-dir="+filepath.Join(dir, "configs"),
-		"--dev-root="+driverRoot, "--driver-root-ctr-path="+driverRoot, "--pass-device-specs",
+		"--dev-root="+driverRoot, "--driver-root-ctr-path="+driverRoot, "--pass-device-specs", "--device-list-strategy=envvar", // containerd knows CDI since 1.7
 		"--cdi-dir="+filepath.Join(dir, "cdi"), "--state-dir="+dir, "--listen=127.0.0.1:8080")
 }
 
@@ -186,7 +189,7 @@ func (m *machine) stop(name string) error {
 func (m *machine) halt() {
 	if m.Failed() {
 		for _, name := range []string{"containerd", "kubelet", "kerf-node"} {
-			m.Logf("the end of %s's log:\n%s", name, tail(logOf(name), 60))
+			m.Logf("the end of %s's log:\n%s", name, tail(logOf(name), 40))
 		}
 	}
 	for _, name := range []string{"kerf-node", "kubelet", "containerd"} {

@@ -72,9 +72,9 @@ func missing() string {
 	if os.Geteuid() != 0 {
 		return "a node needs root"
 	}
-	for program, pkg := range map[string]string{"containerd": "containerd", "ctr": "containerd", "runc": "runc", "busybox": "busybox-static"} {
+	for _, program := range []string{"containerd", "ctr", "runc", "busybox"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fmt.Sprintf("no %s: install Debian's package %s", program, pkg)
+			return fmt.Sprintf("no %s: install Debian's packages containerd, runc, containernetworking-plugins and busybox-static", program)
 		}
 	}
 	if _, err := staticBusybox(); err != nil {

@@ -30,13 +30,14 @@ func (s *show) draw(left string) {
 func (s *show) table(left string) []string {
 	t := s.tally()
 	out := []string{
-		fmt.Sprintf("  %3.0f s   %d nodes   %d of %d GPUs and slices in use   %d pods run   %s $/h   %s", time.Since(s.start).Seconds(),
-			t.nodes, t.used, t.gpus, t.pods, s.strong(fmt.Sprintf("%.3f", t.price)), left), "",
-		s.dim(fmt.Sprintf("  %-22s %-8s %-15s %-10s %-13s %-22s %9s", "node", "pool", "type", "capacity", "state", "GPUs and slices", "$/h")),
+		fmt.Sprintf("  %3.0f s   %d nodes   %d of %d GPUs and slices in use   %d pods run   %s $/h", time.Since(s.start).Seconds(),
+			t.nodes, t.used, t.gpus, t.pods, s.strong(fmt.Sprintf("%.3f", t.price))),
+		s.dim("          " + left), "",
+		s.dim(fmt.Sprintf("  %-18s %-8s %-13s %-10s %-13s %-18s %8s", "node", "pool", "type", "capacity", "state", "GPUs and slices", "$/h")),
 	}
 	for _, n := range s.fleet() {
-		out = append(out, fmt.Sprintf("  %-22s %-8s %-15s %-10s %-13s %-22s %9.3f",
-			cut(n.name, 22), cut(n.pool, 8), n.kind, n.capacity, n.state, bar(n.used, n.gpus), n.price))
+		out = append(out, fmt.Sprintf("  %-18s %-8s %-13s %-10s %-13s %-18s %8.3f",
+			cut(n.name, 18), cut(n.pool, 8), n.kind, n.capacity, n.state, bar(n.used, n.gpus), n.price))
 	}
 	out = append(out, "")
 	s.mu.Lock()
@@ -80,6 +81,7 @@ func (s *show) style(code, text string) string {
 func (s *show) summary(peak, low tally, other comparison) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.over = true
 	fmt.Fprintf(s.out, "\n  %s\n\n", s.strong("what happened"))
 	fmt.Fprintf(s.out, "  27 pods    %d nodes   %2d GPUs and slices   %.3f $/h\n", peak.nodes, peak.gpus, peak.price)
 	fmt.Fprintf(s.out, "   6 pods    %d nodes   %2d GPUs and slices   %.3f $/h\n", low.nodes, low.gpus, low.price)

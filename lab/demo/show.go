@@ -36,6 +36,7 @@ type show struct {
 	title  string
 	recent []string // last lines of the timeline
 	drawn  int      // lines of the table that are on the screen
+	over   bool     // the summary was given
 }
 
 func newShow(c Config) *show {
@@ -55,6 +56,9 @@ func (s *show) line(text string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
 	if s.recent = append(s.recent, text); len(s.recent) > rows {
 		s.recent = s.recent[1:]
 	}

@@ -18,33 +18,30 @@ import (
 // type, then by pool.
 func TestWhatIsOutOfStockIsPlannedAround(t *testing.T) {
 	s := set(t, func(c *world.Config) { c.StockMemory = time.Minute })
-	faults := s.Cloud.Faults()
 	s.control()
-	for name, gone := range map[string][]cloud.Offering{
-		"a type":                     {{Type: "g4dn.xlarge", CapacityType: model.Spot}},
-		"a capacity type":            {{Type: "g4dn.xlarge", CapacityType: model.Spot}, {CapacityType: model.Spot}},
-		"everything that a pool has": {{Type: "g4dn.xlarge"}, {Type: "g4dn.2xlarge"}},
-	} {
-		faults.Clear()
-		for _, o := range gone {
-			faults.OutOfStock(o, 0)
+	gone := []cloud.Offering{{Type: "g4dn.xlarge", CapacityType: model.Spot}, {CapacityType: model.Spot}, {Type: "g4dn.xlarge"}, {Type: "g4dn.2xlarge"}}
+	for n, step := range []struct {
+		name string
+		gone int // so many of them by now
+	}{{"a type", 1}, {"a capacity type", 2}, {"everything that a pool has", 4}} {
+		before := s.Cloud.Instances()
+		for _, o := range gone[:step.gone] {
+			s.Cloud.Faults().OutOfStock(o, 0)
 		}
-		s.Timeline.Note("--- out of stock: %s", name)
-		s.apply("faults.yaml")
-		s.awaitPods(4, corev1.PodRunning)
+		s.Timeline.Note("--- out of stock: %s", step.name)
+		s.apply(strings.ReplaceAll(read(t, "faults.yaml"), "work", fmt.Sprintf("work-%d", n)))
+		s.awaitPods(4*(n+1), corev1.PodRunning)
 		s.await("instances with an owner only", s.settled)
-		for _, i := range s.Cloud.Instances() {
-			for _, o := range gone {
+		for _, i := range s.Cloud.Instances()[len(before):] {
+			for _, o := range gone[:step.gone] {
 				if covers(o, i) {
-					t.Errorf("%s: %s %s was launched though it is out of stock", name, i.CapacityType, i.Type)
+					t.Errorf("%s: %s %s was launched though it is out of stock", step.name, i.CapacityType, i.Type)
 				}
 			}
 		}
-		s.said("NodeClaim", "InsufficientCapacityError", "out of stock: g4dn.xlarge")
-		s.scale("work", 0)
-		s.deleteClaims()
-		s.awaitFleet(0)
 	}
+	s.said("NodeClaim", "InsufficientCapacityError", "out of stock: g4dn.xlarge spot")
+	s.said("NodeClaim", "InsufficientCapacityError", "out of stock: g4dn.xlarge on-demand")
 }
 
 func covers(o cloud.Offering, i cloud.Instance) bool {
@@ -59,9 +56,11 @@ func TestALaunchThatNeverRegistersIsReplaced(t *testing.T) {
 	s.control()
 	s.apply("faults.yaml")
 	s.await("3 pods running and 1 pending", s.phases(3, 1))
-	s.later(6 * time.Minute)
-	s.said("NodeClaim", "NotRegistered", "no node has registered")
-	s.later(10 * time.Minute)
+	s.later(6*time.Minute, func() { s.said("NodeClaim", "NotRegistered", "no node has registered") })
+	lost := s.unregistered()
+	s.later(16*time.Minute, func() {
+		s.await("the nodeclaim to be given up", func() error { return s.absent(&karpenter.NodeClaim{}, lost[0]) })
+	})
 	s.awaitPods(4, corev1.PodRunning)
 	s.awaitFleet(4)
 	s.launches(5)
@@ -75,8 +74,9 @@ func TestANodeWhoseGPUsDoNotComeUpIsReplaced(t *testing.T) {
 	s.control()
 	s.apply("faults.yaml")
 	s.await("3 pods running and 1 pending", s.phases(3, 1))
-	s.later(time.Minute)
-	s.said("NodeClaim", "GPUsNotRegistered", "no nvidia.com/gpu after 1m0s", "the node is replaced")
+	s.later(time.Minute, func() {
+		s.said("NodeClaim", "GPUsNotRegistered", "no nvidia.com/gpu after 1m0s", "the node is replaced")
+	})
 	s.awaitPods(4, corev1.PodRunning)
 	s.awaitFleet(4)
 	s.launches(5)
@@ -167,12 +167,33 @@ func (s *scene) launches(want int) {
 	}
 }
 
-// later moves time on for the controller.
-func (s *scene) later(d time.Duration) {
+// later moves time on for the controller until something has happened.
+func (s *scene) later(d time.Duration, until func()) {
 	s.Helper()
-	if err := s.Later(s.ctx, d); err != nil {
+	for _, step := range []time.Duration{d, -d} {
+		if err := s.Later(s.ctx, step); err != nil {
+			s.Fatal(err)
+		}
+		if step > 0 {
+			until()
+		}
+	}
+}
+
+// unregistered lists the NodeClaims whose instance runs without a node.
+func (s *scene) unregistered() (names []string) {
+	s.Helper()
+	claims, err := s.Claims(s.ctx)
+	if err != nil {
 		s.Fatal(err)
 	}
+	for i := range claims {
+		set := claims[i].StatusConditions()
+		if set.Get(karpenter.ConditionTypeLaunched).IsTrue() && !set.Get(karpenter.ConditionTypeRegistered).IsTrue() {
+			names = append(names, claims[i].Name)
+		}
+	}
+	return names
 }
 
 // deleteClaims deletes every NodeClaim as a person would.

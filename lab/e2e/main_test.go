@@ -34,6 +34,13 @@ var running *plane.Plane
 var slogged slog.Handler
 
 func TestMain(m *testing.M) {
+	if port := os.Getenv(childEnv); port != "" {
+		if err := beController(port); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	code, err := withPlane(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

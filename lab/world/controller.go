@@ -81,7 +81,10 @@ func (w *World) launchedOne(id string) {
 	w.launches[id] = true
 }
 
-// Later moves the controllers' clock ahead and has them look at every NodeClaim.
+// Later moves the controllers' clock ahead, or with a negative time back, and
+// has them look at every NodeClaim. Karpenter's library (v1.15) takes some times
+// from its clock and others from the machine's, so the clock should not stay
+// ahead: NodeClaims that are new by then would seem to be old.
 func (w *World) Later(ctx context.Context, d time.Duration) error {
 	w.Clock.Ahead(d)
 	w.Timeline.Note("--- %v later", d)

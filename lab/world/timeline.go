@@ -135,7 +135,7 @@ func (t *Timeline) event(e *corev1.Event) {
 	if !strings.HasPrefix(from, "kerf") && from != "karpenter" || e.LastTimestamp.Time.Before(t.start.Truncate(time.Second)) {
 		return
 	}
-	if t.terse && e.InvolvedObject.Kind == "Pod" {
+	if t.terse && e.InvolvedObject.Kind == "Pod" && e.Type == corev1.EventTypeNormal {
 		return
 	}
 	t.say("event     "+strings.ToLower(e.InvolvedObject.Kind)+" "+e.InvolvedObject.Name, e.Reason+": "+e.Message)

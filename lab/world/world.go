@@ -46,7 +46,7 @@ type Config struct {
 	Logger logr.Logger
 	// Line, if not nil, is called with every line of the timeline.
 	Line func(string)
-	// Terse leaves pods out of the timeline.
+	// Terse leaves pods out of the timeline, but for warnings.
 	Terse bool
 }
 

@@ -48,7 +48,7 @@ func Render(dir string, values []byte, to Release) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
-	files, err := engine.Engine{Strict: true}.Render(c, all)
+	files, err := engine.Render(c, all)
 	if err != nil {
 		return Rendered{}, err
 	}

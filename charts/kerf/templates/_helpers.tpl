@@ -35,8 +35,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "kerf.node.image" -}}
-{{- if contains "k8s-device-plugin" .Values.image.repository -}}
-{{- fail (printf "image.repository is %s, and this chart starts another program: leave image out, or name an image of kerf-node" .Values.image.repository) -}}
+{{- if not (contains "kerf-node" .Values.image.repository) -}}
+{{- fail (printf "image.repository is %s, and this chart starts kerf-node, by which name kerf-controller knows it: leave image out, or name an image with kerf-node in its name" .Values.image.repository) -}}
 {{- end -}}
 {{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
 {{- end -}}
