@@ -199,7 +199,8 @@ func assemble(ctx context.Context, m manager.Manager, c Config, book catalog.Boo
 		return nil, err
 	}
 	stock := newStock(provider, clk, c.StockMemory, launchFailed)
-	recorder := events.NewRecorder(m.GetEventRecorderFor("kerf")) //nolint:staticcheck // karpenter v1.15.0's recorder is made of it
+	//lint:ignore SA1019 karpenter v1.15.0's recorder is made of it
+	recorder := events.NewRecorder(m.GetEventRecorderFor("kerf"))
 	h, err := hands.Register(ctx, m, hands.Config{
 		Cloud: cloud.Sharing(stock, configs, book), Configs: configs, Settings: c.Settings, Clock: clk, Recorder: recorder,
 		GPUDeadline: c.GPUDeadline, Hooks: c.Hooks,

@@ -98,7 +98,8 @@ func (c *Config) complete(m manager.Manager) {
 		c.Clock = clock.RealClock{}
 	}
 	if c.Recorder == nil {
-		c.Recorder = events.NewRecorder(m.GetEventRecorderFor("kerf")) //nolint:staticcheck // karpenter v1.15.0's recorder is made of it
+		//lint:ignore SA1019 karpenter v1.15.0's recorder is made of it
+		c.Recorder = events.NewRecorder(m.GetEventRecorderFor("kerf"))
 	}
 	if c.GPUDeadline <= 0 {
 		c.GPUDeadline = DefaultDeadline

@@ -160,7 +160,8 @@ func (l *library) gauges(spending *cost.ClusterCost) []controller.Controller {
 }
 
 func (l *library) recorder() record.EventRecorder {
-	return l.manager.GetEventRecorderFor("kerf") //nolint:staticcheck // operatorpkg's controllers ask for it
+	//lint:ignore SA1019 operatorpkg's controllers ask for it
+	return l.manager.GetEventRecorderFor("kerf")
 }
 
 // aboutNodes keeps what a simulation says of pods to itself: the brain tells

@@ -119,7 +119,7 @@ func TestAFullNodeIsKeptForNobody(t *testing.T) {
 	text := onItsWay
 	for name, rest := range map[string]string{"c": "", "other": "nodeName: node-c, "} {
 		text += "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", uid: " + name + "}\nspec: {" + rest +
-			"containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}\n"
+			"containers: [{name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}\n"
 	}
 	loaded, err := Load([]source.File{{Name: "in.yaml", Data: []byte(text)}}, Options{Now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // them: not every file system reports.
 const lookEvery = 30 * time.Second
 
-// WatchFiles calls changed after each change in the source's folder, and now
-// and then without one, until ctx ends. It notices the kubelet's swap of a
+// WatchFiles calls changed when it begins to watch, after each change in the
+// source's folder, and now and then without one, until ctx ends. It notices the kubelet's swap of a
 // mounted ConfigMap, a replaced link and a file written in place.
 func (s Source) WatchFiles(ctx context.Context, log *slog.Logger, changed func()) {
 	dir := s.Dir
@@ -31,7 +31,9 @@ func (s Source) WatchFiles(ctx context.Context, log *slog.Logger, changed func()
 	defer func() { closeWatcher(w) }()
 	for {
 		if w == nil {
-			w = watchDir(dir, log)
+			if w = watchDir(dir, log); w != nil {
+				changed() // what changed before the watch was not reported
+			}
 		}
 		select {
 		case <-ctx.Done():

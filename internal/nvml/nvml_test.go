@@ -90,7 +90,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"a wrong type":               {"version: v1\ngpus:\n- {index: zero}", "line 3: cannot unmarshal !!str `zero` into int"},
 		"an index given twice":       {gpu0 + "}\n- {index: 0, uuid: GPU-1}", "GPU index 0 is given twice"},
 		"a UUID given twice":         {gpu0 + "}\n- {index: 1, uuid: GPU-0}", "GPU 1: uuid GPU-0 is given twice"},
-		"a UUID that is none":        {"version: v1\ngpus:\n- {index: 0, uuid: x}", `GPU 0: uuid "x": expected GPU-...`},
+		"a UUID that is none":        {"version: v1\ngpus:\n- {index: 0, uuid: x}", `GPU 0: uuid "x": expected one that begins with GPU-`},
 		"a bus id that is none":      {gpu0 + ", pci: 1e.0}", `GPU 0: pci "1e.0": expected a bus id such as 0000:10:1c.0`},
 		"a MIG mode that is none":    {gpu0 + ", mig: on}", `GPU 0: mig "on": expected enabled or disabled, or nothing for a GPU without MIG`},
 		"instances outside MIG mode": {gpu0 + ", instances: [{index: 0, uuid: MIG-0, profile: 1g.5gb}]}", "GPU 0 has instances and is not in MIG mode: set mig: enabled"},

@@ -119,7 +119,7 @@ func (inv Inventory) check() error {
 		case index[g.Index]:
 			return fmt.Errorf("GPU index %d is given twice", g.Index)
 		case !strings.HasPrefix(g.UUID, "GPU-"):
-			return fmt.Errorf("GPU %d: uuid %q: expected GPU-...", g.Index, g.UUID)
+			return fmt.Errorf("GPU %d: uuid %q: expected one that begins with GPU-", g.Index, g.UUID)
 		case uuid[g.UUID]:
 			return fmt.Errorf("GPU %d: uuid %s is given twice", g.Index, g.UUID)
 		case g.PCI != "" && !busID.MatchString(g.PCI):
@@ -150,7 +150,7 @@ func (g GPU) checkInstances(uuid map[string]bool) error {
 	for _, in := range g.Instances {
 		switch {
 		case !strings.HasPrefix(in.UUID, "MIG-"):
-			return fmt.Errorf("GPU %d, instance %d: uuid %q: expected MIG-...", g.Index, in.Index, in.UUID)
+			return fmt.Errorf("GPU %d, instance %d: uuid %q: expected one that begins with MIG-", g.Index, in.Index, in.UUID)
 		case uuid[in.UUID]:
 			return fmt.Errorf("GPU %d, instance %d: uuid %s is given twice", g.Index, in.Index, in.UUID)
 		case index[in.Index]:

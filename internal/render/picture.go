@@ -45,7 +45,7 @@ func (f fleet) picture(n filling) template.HTML {
 	}
 	d.gauge("cpu", n.cpu, ratioText(n.cpu, cores)+" cores")
 	d.gauge("mem", n.mem, ratioText(n.mem, gib)+" GiB")
-	return template.HTML(fmt.Sprintf( //nolint:gosec // every text is escaped by drawing
+	return template.HTML(fmt.Sprintf( // every text is escaped by drawing
 		`<svg viewBox="0 0 %d %s" role="img" aria-label="%s">%s</svg>`,
 		pictureWidth, num(d.y), html.EscapeString(f.caption(n)), d.b.String()))
 }

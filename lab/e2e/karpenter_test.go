@@ -85,7 +85,7 @@ func (s *scene) provisioner(ctx context.Context, m manager.Manager) (*provisioni
 	c, clk := m.GetClient(), clock.RealClock{}
 	cluster := state.NewCluster(clk, c, s.Cloud)
 	spending := cost.NewClusterCost(ctx, s.Cloud, c)
-	recorder := events.NewRecorder(m.GetEventRecorderFor("karpenter")) //nolint:staticcheck // its recorder is made of it
+	recorder := events.NewRecorder(m.GetEventRecorderFor("karpenter")) // its recorder is made of it
 	for _, controller := range []interface {
 		Register(context.Context, manager.Manager) error
 	}{

@@ -41,7 +41,7 @@ func TestAControllerOfTwoThousandNodes(t *testing.T) {
 	}
 	s := set(t, func(c *world.Config) { c.Terse = true })
 	s.apply("scale.yaml")
-	s.control().Kill() // makes the pools ready
+	s.prepare()
 	s.fill(nodes)
 	port, process := s.child()
 	for i := range 20 {

@@ -41,9 +41,6 @@ func (w *World) wipeOnce(ctx context.Context) (left []string, err error) {
 	var errs []error
 	for _, ns := range namespaces.Items {
 		errs = append(errs, w.wipeNamespace(ctx, ns.Name))
-		if ns.Name != corev1.NamespaceDefault && !strings.HasPrefix(ns.Name, "kube-") && ns.DeletionTimestamp.IsZero() {
-			errs = append(errs, client.IgnoreNotFound(w.Client.Delete(ctx, &ns)))
-		}
 	}
 	for _, list := range []client.ObjectList{
 		&karpenter.NodePoolList{}, &karpenter.NodeClaimList{}, &corev1.NodeList{}, &v1alpha1.NodeOverlayList{}, &cloud.EC2NodeClassList{}, &cloud.KWOKNodeClassList{},
@@ -60,6 +57,8 @@ func (w *World) wipeOnce(ctx context.Context) (left []string, err error) {
 }
 
 // wipeNamespace deletes workloads first, so that nothing makes their pods anew.
+// The namespace stays: one that is going away takes with it what the next world
+// puts there.
 func (w *World) wipeNamespace(ctx context.Context, ns string) error {
 	in := client.InNamespace(ns)
 	var errs []error
@@ -69,8 +68,11 @@ func (w *World) wipeNamespace(ctx context.Context, ns string) error {
 		errs = append(errs, w.Client.DeleteAllOf(ctx, o, in, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	errs = append(errs, w.Client.DeleteAllOf(ctx, &corev1.Pod{}, in, client.GracePeriodSeconds(0)))
+	if !strings.HasPrefix(ns, "kube-") {
+		errs = append(errs, w.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, in))
+	}
 	if ns == corev1.NamespaceDefault { // of cluster-wide objects
-		errs = append(errs, w.Client.DeleteAllOf(ctx, &corev1.Event{}, in), w.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, in))
+		errs = append(errs, w.Client.DeleteAllOf(ctx, &corev1.Event{}, in))
 	}
 	return errors.Join(errs...)
 }

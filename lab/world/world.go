@@ -58,8 +58,6 @@ type World struct {
 	Seen client.Reader
 	// Cloud launches the nodes.
 	Cloud *cloud.Simulated
-	// Configs are the device configs of the cluster.
-	Configs cloud.Configs
 	// Clock is that of the controllers.
 	Clock *Clock
 	// Book is what the cloud sells.
@@ -124,7 +122,7 @@ func (w *World) startCloud(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.Seen, w.Configs = m.GetClient(), configs
+	w.Seen = m.GetClient()
 	if err := errors.Join(configs.Register(m), w.Cloud.Register(m)); err != nil {
 		return err
 	}

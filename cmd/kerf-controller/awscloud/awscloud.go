@@ -73,7 +73,7 @@ func register(ctx context.Context, m manager.Manager, c *controller.Config) (clo
 	}
 	ctx, op := operator.NewOperator(ctx, &coreoperator.Operator{
 		Manager: m, KubernetesInterface: kube, Clock: clock.RealClock{},
-		EventRecorder:     events.NewRecorder(m.GetEventRecorderFor("kerf")), //nolint:staticcheck // karpenter v1.15.0's recorder is made of it
+		EventRecorder:     events.NewRecorder(m.GetEventRecorderFor("kerf")), // karpenter v1.15.0's recorder is made of it
 		InstanceTypeStore: nodeoverlay.NewInstanceTypeStore(), PredictionStore: prediction.NewStore(),
 	})
 	provider := awsprovider.New(
