@@ -159,7 +159,7 @@ func kubeletKey(k model.Kubelet) string {
 
 // build is one type. The caller holds the lock.
 func (s *shelf) build(i int, t *model.InstanceType, k model.Kubelet) *cloudprovider.InstanceType {
-	capacity, kept := physical(t, k)
+	capacity, kept := Physical(t, k)
 	return &cloudprovider.InstanceType{
 		Name: t.Name, Requirements: s.requirements[i], Offerings: s.offerings(t), Capacity: Quantities(capacity),
 		Overhead: &cloudprovider.InstanceTypeOverhead{KubeReserved: Quantities(kept)},
@@ -213,12 +213,15 @@ func (s *shelf) kubernetesType(name string, k model.Kubelet) (*cloudprovider.Ins
 	return s.build(i, &s.book.Types[i], k), true
 }
 
-// physical returns a type's capacity as EC2 reports it, and what of it pods do
-// not get. A limit on pods is a capacity, as it is to the AWS provider.
-func physical(t *model.InstanceType, k model.Kubelet) (capacity, kept model.Resources) {
+// Physical returns a type's capacity as EC2 reports it, and what of it pods do
+// not get. A kubelet's limit on pods is a capacity, as it is to the AWS provider,
+// and so is a disk that a node class makes larger: there the capacity is what
+// pods get.
+func Physical(t *model.InstanceType, k model.Kubelet) (capacity, kept model.Resources) {
 	free := catalog.Allocatable(*t, k)
 	capacity, kept = overlay.Counted(*t), model.Resources{}
 	capacity[model.Pods] = free[model.Pods]
+	capacity[model.EphemeralStorage] = max(capacity[model.EphemeralStorage], free[model.EphemeralStorage])
 	for _, name := range capacity.Names() {
 		if n := capacity[name] - free[name]; n > 0 {
 			kept[name] = n

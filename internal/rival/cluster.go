@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/kerfdev/kerf/internal/cloud"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
 // A cluster is a Snapshot as Kubernetes objects.
 type cluster struct {
 	client   *reader
-	cloud    *cloud
+	cloud    *market
 	pending  []*corev1.Pod
 	volumes  map[types.UID][]scheduling.Requirements
 	index    map[types.UID]int // of a pod in the Snapshot
@@ -32,7 +33,7 @@ type cluster struct {
 
 func newCluster(s model.Snapshot) *cluster {
 	c := &cluster{
-		client: &reader{nodes: map[string]*corev1.Node{}}, cloud: &cloud{}, index: map[types.UID]int{},
+		client: &reader{nodes: map[string]*corev1.Node{}}, cloud: &market{}, index: map[types.UID]int{},
 		volumes: map[types.UID][]scheduling.Requirements{}, excluded: map[int]string{},
 	}
 	capacity := map[string]model.Resources{}
@@ -128,9 +129,9 @@ func node(n *model.Node, capacity model.Resources) *corev1.Node {
 	}
 	out.Spec.ProviderID = "snapshot:///" + n.Name
 	out.Spec.Taints = taints(n.Taints)
-	out.Status.Allocatable = quantities(n.Allocatable)
-	out.Status.Capacity = quantities(n.Allocatable)
-	for name, q := range quantities(capacity) {
+	out.Status.Allocatable = cloud.Quantities(n.Allocatable)
+	out.Status.Capacity = cloud.Quantities(n.Allocatable)
+	for name, q := range cloud.Quantities(capacity) {
 		out.Status.Capacity[name] = q
 	}
 	return out
@@ -225,22 +226,22 @@ func (v verdicts) Patch(_ context.Context, o client.Object, _ client.Patch, _ ..
 	return nil
 }
 
-// A cloud sells the instance types of each pool, and nothing happens to it.
-type cloud struct {
+// A market sells the instance types of each pool, and nothing happens to it.
+type market struct {
 	cloudprovider.CloudProvider // calls that are not made
 	types                       map[string][]*cloudprovider.InstanceType
 }
 
 // GetInstanceTypes returns the types as the pool sees them.
-func (c *cloud) GetInstanceTypes(_ context.Context, p *karpenter.NodePool) ([]*cloudprovider.InstanceType, error) {
+func (c *market) GetInstanceTypes(_ context.Context, p *karpenter.NodePool) ([]*cloudprovider.InstanceType, error) {
 	return c.types[p.Name], nil
 }
 
 // Name names the provider in metrics.
-func (*cloud) Name() string { return "snapshot" }
+func (*market) Name() string { return "snapshot" }
 
 // RepairPolicies are none.
-func (*cloud) RepairPolicies() []cloudprovider.RepairPolicy { return nil }
+func (*market) RepairPolicies() []cloudprovider.RepairPolicy { return nil }
 
 // GetSupportedNodeClasses are none.
-func (*cloud) GetSupportedNodeClasses() []status.Object { return nil }
+func (*market) GetSupportedNodeClasses() []status.Object { return nil }

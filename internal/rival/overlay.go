@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 
+	"github.com/kerfdev/kerf/internal/cloud"
 	"github.com/kerfdev/kerf/internal/model"
 	"github.com/kerfdev/kerf/internal/overlay"
 )
@@ -65,7 +66,7 @@ func nodeOverlay(o overlay.Overlay) v1alpha1.NodeOverlay {
 	out := v1alpha1.NodeOverlay{}
 	out.Name = o.Name
 	out.Spec.Weight = &weight
-	out.Spec.Capacity = quantities(o.Capacity)
+	out.Spec.Capacity = cloud.Quantities(o.Capacity)
 	for _, r := range o.Requirements() {
 		out.Spec.Requirements = append(out.Spec.Requirements,
 			v1alpha1.NodeSelectorRequirement{Key: r.Key, Operator: corev1.NodeSelectorOperator(r.Operator), Values: r.Values})

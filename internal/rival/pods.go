@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/kerfdev/kerf/internal/cloud"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -18,7 +19,7 @@ import (
 func podSpec(in *model.PodSpec) corev1.PodSpec {
 	c := corev1.Container{Name: "all"}
 	asked := asks(in)
-	c.Resources.Requests = quantities(asked)
+	c.Resources.Requests = cloud.Quantities(asked)
 	c.Resources.Limits = corev1.ResourceList{}
 	for name, q := range c.Resources.Requests {
 		if strings.Contains(string(name), "/") {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/kerfdev/kerf/internal/cloud"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
@@ -37,7 +38,7 @@ func nodePool(p *model.Pool) *karpenter.NodePool {
 	weight := int32(p.Weight)
 	out := &karpenter.NodePool{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: types.UID("pool-" + p.Name)}}
 	out.Spec.Weight = &weight
-	out.Spec.Limits = karpenter.Limits(quantities(p.Limits))
+	out.Spec.Limits = karpenter.Limits(cloud.Quantities(p.Limits))
 	t := &out.Spec.Template
 	t.Labels, t.Annotations = p.Labels, p.Annotations
 	t.Spec.NodeClassRef = &karpenter.NodeClassReference{Group: "karpenter.k8s.aws", Kind: kind, Name: class}

@@ -6,14 +6,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
-	"github.com/kerfdev/kerf/internal/catalog"
+	"github.com/kerfdev/kerf/internal/cloud"
 	"github.com/kerfdev/kerf/internal/model"
-	"github.com/kerfdev/kerf/internal/overlay"
 )
 
 // reservationID is the label that tells reserved offerings apart, as the AWS
@@ -137,43 +135,11 @@ func (b *book) inPool(s model.Snapshot, p *model.Pool) []*cloudprovider.Instance
 		if len(t.Offerings) == 0 {
 			continue
 		}
-		capacity, overhead := physical(t, p.Kubelet)
+		capacity, overhead := cloud.Physical(t, p.Kubelet)
 		out = append(out, &cloudprovider.InstanceType{
 			Name: t.Name, Requirements: b.facts[i].requirements, Offerings: b.facts[i].offerings,
-			Capacity: quantities(capacity), Overhead: &cloudprovider.InstanceTypeOverhead{KubeReserved: quantities(overhead)},
+			Capacity: cloud.Quantities(capacity), Overhead: &cloudprovider.InstanceTypeOverhead{KubeReserved: cloud.Quantities(overhead)},
 		})
-	}
-	return out
-}
-
-// physical returns a type's capacity and what of it pods do not get. A pool's
-// limit on pods is a capacity, as it is to the AWS provider, and so is a disk
-// that the pool's NodeClass makes larger: there the capacity is what pods get.
-func physical(t *model.InstanceType, k model.Kubelet) (capacity, overhead model.Resources) {
-	free := catalog.Allocatable(*t, k)
-	capacity, overhead = overlay.Counted(*t), model.Resources{}
-	capacity[model.Pods] = free[model.Pods]
-	capacity[model.EphemeralStorage] = max(capacity[model.EphemeralStorage], free[model.EphemeralStorage])
-	for _, name := range capacity.Names() {
-		if kept := capacity[name] - free[name]; kept > 0 {
-			overhead[name] = kept
-		}
-	}
-	return capacity, overhead
-}
-
-// quantities writes amounts as Kubernetes does.
-func quantities(r model.Resources) corev1.ResourceList {
-	out := make(corev1.ResourceList, len(r))
-	for name, v := range r {
-		switch {
-		case name == model.CPU:
-			out[corev1.ResourceName(name)] = *resource.NewMilliQuantity(v, resource.DecimalSI)
-		case name == model.Memory, name == model.EphemeralStorage, strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
-			out[corev1.ResourceName(name)] = *resource.NewQuantity(v, resource.BinarySI)
-		default:
-			out[corev1.ResourceName(name)] = *resource.NewQuantity(v, resource.DecimalSI)
-		}
 	}
 	return out
 }
