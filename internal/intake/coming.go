@@ -115,8 +115,8 @@ func (l *loader) keeps(o nodepool.Origin) bool {
 }
 
 // reserve binds pods that wait, or whose node is on its way out, to the nodes
-// that were ordered for them. The scheduler gives a node to whom it likes: where
-// others have taken the room, a pod waits like any other.
+// that were ordered for them. The scheduler gives a node to whom it likes, and
+// GPUs die: where the room is not there, a pod waits like any other.
 func reserve(pods []model.Pod, nodes map[string]*model.Node, kept map[string]string) {
 	if len(kept) == 0 {
 		return
@@ -131,21 +131,19 @@ func reserve(pods []model.Pod, nodes map[string]*model.Node, kept map[string]str
 		if !ok {
 			continue
 		}
-		if free, complete := room[node]; complete {
-			if free.Lacking(p.Spec.Requests) != "" {
-				continue
-			}
-			room[node] = free.Plus(p.Spec.Requests, -1)
+		if room[node].Lacking(p.Spec.Requests) != "" {
+			continue
 		}
+		room[node] = room[node].Plus(p.Spec.Requests, -1)
 		p.Node = node
 	}
 }
 
-// roomOf is what is left on the complete ones of the nodes that pods are kept for.
+// roomOf is what is left on the nodes that pods are kept for.
 func roomOf(pods []model.Pod, nodes map[string]*model.Node, kept map[string]string) map[string]model.Resources {
 	out := map[string]model.Resources{}
 	for _, name := range kept {
-		if n := nodes[name]; n != nil && !n.InFlight {
+		if n := nodes[name]; n != nil {
 			out[name] = n.Allocatable
 		}
 	}

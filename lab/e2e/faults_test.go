@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/kerfdev/kerf/internal/cloud"
@@ -57,10 +58,9 @@ func TestALaunchThatNeverRegistersIsReplaced(t *testing.T) {
 	s.apply("faults.yaml")
 	s.await("3 pods running and 1 pending", s.phases(3, 1))
 	s.later(6*time.Minute, func() { s.said("NodeClaim", "NotRegistered", "no node has registered") })
-	lost := s.unregistered()
-	s.later(16*time.Minute, func() {
-		s.await("the nodeclaim to be given up", func() error { return s.absent(&karpenter.NodeClaim{}, lost[0]) })
-	})
+	lost := s.unregistered()[0]
+	s.await("the nodeclaim to be a quarter of an hour old", func() error { return s.age(lost, 16*time.Minute) })
+	s.await("the nodeclaim to be given up", func() error { return s.absent(&karpenter.NodeClaim{}, lost) })
 	s.awaitPods(4, corev1.PodRunning)
 	s.awaitFleet(4)
 	s.launches(5)
@@ -178,6 +178,19 @@ func (s *scene) later(d time.Duration, until func()) {
 			until()
 		}
 	}
+}
+
+// age makes what is said of one NodeClaim older.
+func (s *scene) age(name string, d time.Duration) error {
+	claim := &karpenter.NodeClaim{}
+	if err := s.Client.Get(s.ctx, client.ObjectKey{Name: name}, claim); err != nil {
+		return err
+	}
+	for i := range claim.Status.Conditions {
+		at := &claim.Status.Conditions[i].LastTransitionTime
+		at.Time = at.Add(-d)
+	}
+	return s.Client.Status().Update(s.ctx, claim)
 }
 
 // unregistered lists the NodeClaims whose instance runs without a node.

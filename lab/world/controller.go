@@ -84,7 +84,8 @@ func (w *World) launchedOne(id string) {
 // Later moves the controllers' clock ahead, or with a negative time back, and
 // has them look at every NodeClaim. Karpenter's library (v1.15) takes some times
 // from its clock and others from the machine's, so the clock should not stay
-// ahead: NodeClaims that are new by then would seem to be old.
+// ahead, where NodeClaims that are new by then would seem to be old, nor go back
+// while nodes drain, which would then take the difference longer.
 func (w *World) Later(ctx context.Context, d time.Duration) error {
 	w.Clock.Ahead(d)
 	w.Timeline.Note("--- %v later", d)
