@@ -167,6 +167,9 @@ func (r *reader) configMap(d manifest.Document, key string, at rank) {
 	if data == nil || data.Kind != manifest.Map {
 		return
 	}
+	among := slices.ContainsFunc(data.Fields, func(f manifest.Field) bool {
+		return f.Value != nil && f.Value.Kind == manifest.String && r.looksLikeConfig(f.Value)
+	})
 	for _, f := range data.Fields {
 		text := f.Value
 		if text == nil || text.Kind != manifest.String || data.Get(f.Name) != text {
@@ -180,7 +183,7 @@ func (r *reader) configMap(d manifest.Document, key string, at rank) {
 			c := r.textConfig(d, f.Name, path, text)
 			c.from = key
 			r.configs = append(r.configs, c)
-		case r.looksLikeConfig(text):
+		case r.looksLikeConfig(text), among && r.sharesNothing(text):
 			c := r.textConfig(d, f.Name, path, text)
 			c.from, c.rank = key, loose
 			r.configs = append(r.configs, c)
@@ -200,6 +203,16 @@ func (r *reader) looksLikeConfig(text *manifest.Node) bool {
 	return has(root.Get("sharing"), "timeSlicing", "mps") ||
 		root.Get("version").Str() == "v1" && has(root, "flags", "sharing") ||
 		has(root.Get("flags"), "migStrategy", "plugin", "gfd")
+}
+
+// sharesNothing reports whether a text is the config that shares nothing, which
+// is only known by its neighbours: a version and no more.
+func (r *reader) sharesNothing(text *manifest.Node) bool {
+	if !strings.Contains(text.Text, "version") {
+		return false
+	}
+	root, _ := r.parse(text)
+	return root != nil && len(root.Fields) == 1 && root.Get("version").Str() == "v1"
 }
 
 // sharing gathers the configs and layouts that nodes may select.

@@ -86,8 +86,11 @@ func TestConfigsAreFoundWhereverTheyAreInstalledFrom(t *testing.T) {
 			map[string]int64{"default": 0},
 			"",
 		},
-		"a Flux HelmRelease":             {[]string{"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: x, namespace: gpu}\nspec:\n  chart: {spec: {chart: nvidia-device-plugin, version: 0.17.1}}\n  values:\n    " + indented("    ")}, both, ""},
-		"a ConfigMap that values name":   {[]string{"config: {name: dp, default: ten}\nmigStrategy: none", configMap("gpu", "dp", "ten", slices10) + "  other: anything\n"}, map[string]int64{"ten": 10, "other": 0}, "ten"},
+		"a Flux HelmRelease":           {[]string{"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: x, namespace: gpu}\nspec:\n  chart: {spec: {chart: nvidia-device-plugin, version: 0.17.1}}\n  values:\n    " + indented("    ")}, both, ""},
+		"a ConfigMap that values name": {[]string{"config: {name: dp, default: ten}\nmigStrategy: none", configMap("gpu", "dp", "ten", slices10) + "  other: anything\n"}, map[string]int64{"ten": 10, "other": 0}, "ten"},
+		"a config that shares nothing, known by its neighbour": {
+			[]string{configMap("gpu", "dp", "ten", slices10) + "  default: 'version: v1'\n  release: 'version: v2'\n"}, map[string]int64{"ten": 10, "default": 0}, "",
+		},
 		"a ConfigMap that nothing names": {[]string{configMap("gpu", "dp", "ten", slices10) + "  other: anything\n"}, map[string]int64{"ten": 10}, ""},
 		"the GPU operator's values":      {[]string{"devicePlugin: {config: {name: dp, default: ten}}", configMap("gpu", "dp", "ten", slices10)}, map[string]int64{"ten": 10}, "ten"},
 		"configs in the operator's data": {[]string{"devicePlugin:\n  config:\n    create: true\n    name: dp\n    data:\n      ten: " + block("        ", slices10)}, map[string]int64{"ten": 10}, ""},
