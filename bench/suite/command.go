@@ -25,14 +25,17 @@ func Main(args []string, out, progress io.Writer) int {
 	if err := f.Parse(args); err != nil {
 		return 1
 	}
-	r := Report{Machine: machine(), Rows: Run(progress, o)}
+	r := Report{Machine: machine()}
 	var failed error
-	if strings.Contains(smallFleets, o.Only) {
-		r.Small, failed = small(progress)
-	}
 	if o.Only == "" || strings.Contains(o.Only, "kerf plan") {
+		// First, while this process is small: to Linux the peak of a child is at
+		// least what its parent held when it was started.
+		r.Processes, failed = processes(progress)
+	}
+	r.Rows = Run(progress, o)
+	if strings.Contains(smallFleets, o.Only) {
 		var err error
-		r.Processes, err = processes(progress)
+		r.Small, err = small(progress)
 		failed = errors.Join(failed, err)
 	}
 	fmt.Fprint(out, r.Text())
