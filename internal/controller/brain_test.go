@@ -55,7 +55,8 @@ func newBench(t testing.TB, text string) *bench {
 	book, err := catalog.Load("us-east-1")
 	must(t, err)
 	for range 2 { // the first cloud makes the node classes known to the scheme
-		b.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpenter.NodeClaim{}).
+		b.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpenter.NodeClaim{}, &corev1.Pod{}).
+			WithIndex(&corev1.Node{}, "spec.providerID", func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
 			WithInterceptorFuncs(interceptor.Funcs{Create: b.creates}).Build()
 		b.cloud, err = cloud.NewSimulated(cloud.Config{Client: b.api, Book: book, Clock: b.clock})
 		must(t, err)
@@ -77,7 +78,7 @@ func (b *bench) start(book catalog.Book, configs cloud.Configs) {
 	out := func() []offer { o, _ := stock.soldOut(); return o }
 	b.brain = &provisioner{
 		client: b.api, observer: &observer{store: store, shop: newShop(book, b.cloud.GetInstanceTypes, out), configs: configs, now: b.clock.Now},
-		state: karpenterstate.NewCluster(b.clock, b.api, b.cloud), recorder: silent{}, said: newAnnouncer(b.api, b.clock), clock: b.clock,
+		state: karpenterstate.NewCluster(b.clock, b.api, b.cloud), recorder: silent{}, said: newAnnouncer(b.api, b.clock), places: newNominator(b.api, store), clock: b.clock,
 		batch: newBatch(time.Millisecond, time.Millisecond), steps: 200_000, writers: 4, restock: func() time.Time { _, next := stock.soldOut(); return next },
 	}
 }
@@ -198,6 +199,28 @@ func (b *bench) bought() string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
+}
+
+// arrives has a g4dn.xlarge that was ordered come up as a node, complete.
+func (b *bench) arrives(c karpenter.NodeClaim, name string) karpenter.NodeClaim {
+	b.t.Helper()
+	c.Labels[model.LabelInstanceType], c.Labels[model.LabelZone], c.Labels[model.LabelCapacityType] = "g4dn.xlarge", "us-east-1a", "spot"
+	must(b.t, b.api.Update(b.t.Context(), &c))
+	c.Status.ProviderID, c.Status.NodeName = "sim:///us-east-1a/i-"+name, name
+	for _, kind := range []string{karpenter.ConditionTypeLaunched, karpenter.ConditionTypeRegistered, karpenter.ConditionTypeInitialized} {
+		c.StatusConditions().SetTrue(kind)
+	}
+	for i := range c.Status.Conditions {
+		c.Status.Conditions[i].LastTransitionTime = metav1.NewTime(b.clock.Now())
+	}
+	must(b.t, b.api.Status().Update(b.t.Context(), &c))
+	b.brain.observer.store.Set(&c)
+	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1")}
+	b.create(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: c.Labels}, Spec: corev1.NodeSpec{ProviderID: c.Status.ProviderID},
+		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	})
+	return c
 }
 
 // told drains the announcer and returns the message on a pod, "" for none.

@@ -11,7 +11,8 @@
 // object once for each of its versions, and the shop (shop.go), which asks the
 // cloud what it sells, make one Snapshot (view.go); the solver plans; plan.Check
 // looks the plan over; every launch is written as one NodeClaim (claim.go); pods
-// that go nowhere get one event that says why (announce.go). Nothing is
+// that go nowhere get one event that says why (announce.go), and the others are
+// nominated to their nodes as these come (nominate.go). Nothing is
 // remembered between decisions but what the cluster holds, so it does not
 // matter where a controller is killed.
 //
@@ -30,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -198,23 +200,24 @@ func assemble(ctx context.Context, m manager.Manager, c Config, book catalog.Boo
 	if err := serveGuard(ctx, m, c.Guard, configs); err != nil {
 		return nil, err
 	}
+	store := newStore(clk, m.GetScheme())
+	nominator := newNominator(m.GetClient(), store)
 	stock := newStock(provider, clk, c.StockMemory, launchFailed)
 	//lint:ignore SA1019 karpenter v1.15.0's recorder is made of it
 	recorder := events.NewRecorder(m.GetEventRecorderFor("kerf"))
 	h, err := hands.Register(ctx, m, hands.Config{
 		Cloud: cloud.Sharing(stock, configs, book), Configs: configs, Settings: c.Settings, Clock: clk, Recorder: recorder,
-		GPUDeadline: c.GPUDeadline, Hooks: c.Hooks,
+		GPUDeadline: c.GPUDeadline, Hooks: append(slices.Clone(c.Hooks), nominator),
 	})
 	if err != nil {
 		return nil, err
 	}
-	store := newStore(clk, m.GetScheme())
 	shop := newShop(book, h.Provider.GetInstanceTypes, func() []offer { out, _ := stock.soldOut(); return out })
 	shop.avoid = h.Avoid.List
 	p := &provisioner{
 		client:   m.GetClient(),
 		observer: &observer{store: store, shop: shop, configs: configs, now: clk.Now, held: h.Held},
-		state:    h.Cluster, recorder: recorder, said: newAnnouncer(m.GetClient(), clk), clock: clk,
+		state:    h.Cluster, recorder: recorder, said: newAnnouncer(m.GetClient(), clk), places: nominator, clock: clk,
 		batch: newBatch(c.BatchIdle, c.BatchMax), steps: c.Steps, plain: c.Settings.IgnorePreferences, writers: writers,
 		restock: func() time.Time { _, next := stock.soldOut(); return next },
 	}

@@ -42,6 +42,7 @@ type provisioner struct {
 	state    state
 	recorder events.Recorder
 	said     *announcer
+	places   *nominator // nil nominates no pods
 	clock    clock.Clock
 	batch    *batch
 	steps    int64
@@ -83,6 +84,10 @@ func (p *provisioner) decide(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at the cluster: %w", err)
 	}
+	expected := places{}
+	if p.places != nil {
+		defer func() { p.places.expect(expected) }()
+	}
 	if len(v.waiting) == 0 {
 		p.said.keep(nil)
 		show(v, nil)
@@ -97,9 +102,9 @@ func (p *provisioner) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed := p.launch(ctx, v, answer.Launches)
+	failed := p.launch(ctx, v, answer.Launches, expected)
 	loopSeconds.Observe(p.clock.Now().Sub(start).Seconds())
-	p.tell(ctx, v, answer)
+	p.tell(ctx, v, answer, expected)
 	report(log.FromContext(ctx), v, answer, p.clock.Now().Sub(start))
 	return failed
 }
@@ -152,9 +157,9 @@ func unplacedPods(answer plan.Plan) []int {
 	return out
 }
 
-// launch creates the NodeClaims of a plan, many at once. One that fails does
-// not keep the others.
-func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launch) error {
+// launch creates the NodeClaims of a plan, many at once, and adds to where pods
+// are expected. One that fails does not keep the others.
+func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launch, expected places) error {
 	book := newOrderBook(v)
 	var orders []order
 	var ordered []*plan.Launch // beside orders: one that cannot be ordered has none
@@ -172,12 +177,15 @@ func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launc
 		known[name] = true
 	}
 	var mu sync.Mutex
-	p.each(len(orders), func(i int) {
-		if err := p.create(ctx, &orders[i], ordered[i], known); err != nil {
-			mu.Lock()
+	each(len(orders), p.writers, func(i int) {
+		err := p.create(ctx, &orders[i], ordered[i], known)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
 			errs = append(errs, err)
-			mu.Unlock()
+			return
 		}
+		expected.expect("", orders[i].claim.Name, orders[i].pods...)
 	})
 	if len(errs) > 3 {
 		errs = append(errs[:3], fmt.Errorf("and %d more", len(errs)-3))
@@ -186,10 +194,10 @@ func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launc
 }
 
 // each runs f for 0 to n-1 on a few goroutines and waits for them.
-func (p *provisioner) each(n int, f func(i int)) {
+func each(n, goroutines int, f func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(n, p.writers) {
+	for range min(n, goroutines) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				f(i)
@@ -229,9 +237,9 @@ func (p *provisioner) create(ctx context.Context, o *order, l *plan.Launch, know
 	return nil
 }
 
-// tell says what was decided: to Karpenter's state, which nodes are spoken for;
-// to pods that go nowhere, why.
-func (p *provisioner) tell(ctx context.Context, v *view, answer plan.Plan) {
+// tell says what was decided: to Karpenter's state and the nominator, which
+// nodes are spoken for; to pods that go nowhere, why.
+func (p *provisioner) tell(ctx context.Context, v *view, answer plan.Plan, expected places) {
 	byNode, byPool := map[string][]*corev1.Pod{}, map[string][]*corev1.Pod{}
 	nodes := map[string]*model.Node{}
 	for i := range v.snapshot.Nodes {
@@ -240,6 +248,7 @@ func (p *provisioner) tell(ctx context.Context, v *view, answer plan.Plan) {
 	onto := func(node string, pods []int) {
 		p.state.NominateNodeForPod(ctx, v.provider[node])
 		for _, i := range pods {
+			expected.expect(node, v.claims[node], v.objects[i])
 			byNode[v.claims[node]] = append(byNode[v.claims[node]], v.objects[i])
 			byPool[nodes[node].Pool] = append(byPool[nodes[node].Pool], v.objects[i])
 		}

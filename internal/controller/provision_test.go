@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -331,23 +330,7 @@ func TestAPodWhoseNodeOthersTookIsOrderedForAgain(t *testing.T) {
 	b := newBench(t, pool("gpu", g4dnXLarge+onlySpot))
 	b.pods("p", 1, oneGPU)
 	b.mustDecide()
-	c := b.claims()[0]
-	c.Labels[model.LabelInstanceType], c.Labels[model.LabelZone], c.Labels[model.LabelCapacityType] = "g4dn.xlarge", "us-east-1a", "spot"
-	must(t, b.api.Update(t.Context(), &c))
-	c.Status.ProviderID, c.Status.NodeName = "sim:///us-east-1a/i-1", "node-1"
-	for _, kind := range []string{karpenter.ConditionTypeLaunched, karpenter.ConditionTypeRegistered, karpenter.ConditionTypeInitialized} {
-		c.StatusConditions().SetTrue(kind)
-	}
-	for i := range c.Status.Conditions {
-		c.Status.Conditions[i].LastTransitionTime = metav1.NewTime(b.clock.Now())
-	}
-	must(t, b.api.Status().Update(t.Context(), &c))
-	b.brain.observer.store.Set(&c)
-	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1")}
-	b.create(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: c.Labels}, Spec: corev1.NodeSpec{ProviderID: c.Status.ProviderID},
-		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	})
+	b.arrives(b.claims()[0], "node-1")
 	b.pods("other", 1, oneGPU, func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.Phase, p.Status.Conditions = "node-1", corev1.PodRunning, nil
 	})

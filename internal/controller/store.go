@@ -37,6 +37,7 @@ type store struct {
 	pods   shelf[podEntry]
 	nodes  shelf[nodeEntry]
 	claims shelf[claimEntry]
+	byID   map[string]string // names of nodes by the provider's id
 	pools  shelf[*karpenter.NodePool]
 	docs   shelf[manifest.Document] // of what changes seldom
 
@@ -74,7 +75,7 @@ type claimEntry struct {
 }
 
 func newStore(clk clock.Clock, scheme *runtime.Scheme) *store {
-	return &store{clock: clk, scheme: scheme, scope: workload.NewScope(), specs: map[[sha256.Size]byte]*model.PodSpec{}, buried: map[types.UID]time.Time{}}
+	return &store{clock: clk, scheme: scheme, scope: workload.NewScope(), specs: map[[sha256.Size]byte]*model.PodSpec{}, byID: map[string]string{}, buried: map[types.UID]time.Time{}}
 }
 
 // Set takes an object of the cluster into the store and reports whether a
@@ -116,6 +117,9 @@ func (s *store) Delete(o client.Object) (decide bool) {
 		return false
 	case *corev1.Node:
 		s.nodes.drop(v.Name)
+		if s.byID[v.Spec.ProviderID] == v.Name {
+			delete(s.byID, v.Spec.ProviderID)
+		}
 		return true
 	case *karpenter.NodeClaim:
 		s.claims.drop(v.Name)
@@ -195,8 +199,16 @@ func (s *store) readPod(p *corev1.Pod) podEntry {
 	if len(e.read.Spec.Shares) > 0 {
 		s.shares++
 	}
-	e.waits = podutils.IsProvisionable(p) && p.DeletionTimestamp == nil
+	e.waits = awaits(p)
 	return e
+}
+
+// awaits reports whether a pod is to be given a place: the scheduler has found
+// none, and it belongs to no node. One that is nominated to a node waits too,
+// other than to Karpenter (v1.15).
+func awaits(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && podutils.FailedToSchedule(p) && !podutils.IsScheduled(p) &&
+		!podutils.IsOwnedByDaemonSet(p) && !podutils.IsOwnedByNode(p)
 }
 
 func (s *store) shared(spec *model.PodSpec) *model.PodSpec {
@@ -233,6 +245,9 @@ func (s *store) setNode(n *corev1.Node) bool {
 	read := s.scope.Node(n)
 	before, had := s.nodes.get(n.Name)
 	s.nodes.put(n.Name, nodeEntry{object: n, read: read})
+	if n.Spec.ProviderID != "" {
+		s.byID[n.Spec.ProviderID] = n.Name
+	}
 	return !had || before.read.Leaving != read.Leaving
 }
 

@@ -76,7 +76,8 @@ func (o *observer) look(ctx context.Context) (*view, error) {
 	for i := range nodes {
 		leaving[nodes[i].Name] = nodes[i].Leaving
 	}
-	v.snapshot = o.frame.Snapshot(o.options(), o.pods(v, leaving), nodes, claims)
+	pods, nominated := o.pods(v, leaving)
+	v.snapshot = o.frame.Snapshot(o.options(), pods, nodes, claims, nominated)
 	return v, nil
 }
 
@@ -179,9 +180,12 @@ func without(n model.Node, taints []corev1.Taint) model.Node {
 // pods lists the pods that take room or wait for it. Those of a node that is
 // being drained are to be moved, except for those that end there: only of a
 // StatefulSet does the next pod bear the same name and wait for this one to go.
-func (o *observer) pods(v *view, leaving map[string]bool) []model.Pod {
+// Beside them it returns to which nodes pods, by "namespace/name", are nominated.
+func (o *observer) pods(v *view, leaving map[string]bool) (out []model.Pod, nominated map[string]string) {
 	s := o.store
-	out := make([]model.Pod, 0, s.pods.len())
+	ending := o.ending()
+	nominated = map[string]string{}
+	out = make([]model.Pod, 0, s.pods.len())
 	v.objects = make([]*corev1.Pod, 0, s.pods.len())
 	s.pods.each(func(e *podEntry) {
 		if e.scope >= 0 && e.scope != s.scopes {
@@ -195,11 +199,34 @@ func (o *observer) pods(v *view, leaving map[string]bool) []model.Pod {
 		if moves && !podutils.IsReschedulable(e.object) {
 			return
 		}
+		if node := e.object.Status.NominatedNodeName; e.waits && node != "" {
+			if lowest, ok := ending[node]; ok && lowest < e.read.Spec.Priority {
+				return // it preempts: its place is about to be free
+			}
+			if gone, known := leaving[node]; known && !gone {
+				nominated[keyOf(e.object)] = node
+			}
+		}
 		if e.waits || moves {
 			v.waiting = append(v.waiting, len(out))
 		}
 		out = append(out, e.read)
 		v.objects = append(v.objects, e.object)
 	})
-	return slices.Clip(out)
+	return slices.Clip(out), nominated
+}
+
+// ending is the lowest priority among the pods that are being deleted on a node.
+func (o *observer) ending() map[string]int32 {
+	out := map[string]int32{}
+	o.store.pods.each(func(e *podEntry) {
+		if e.object.DeletionTimestamp == nil || e.read.Node == "" || !e.takes {
+			return
+		}
+		lowest, some := out[e.read.Node]
+		if p := e.read.Spec.Priority; !some || p < lowest {
+			out[e.read.Node] = p
+		}
+	})
+	return out
 }

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/kerfdev/kerf/api/manifest"
@@ -102,8 +103,9 @@ func (f *Frame) Ordered(o Options, c Claim) model.Node {
 }
 
 // Snapshot puts pods and nodes into the frame. Pods that wait are bound to the
-// nodes that were ordered for them. Pods is written to.
-func (f *Frame) Snapshot(o Options, pods []model.Pod, nodes []model.Node, claims []Claim) model.Snapshot {
+// nodes that were ordered for them, or that they, by "namespace/name", are
+// nominated to. Pods is written to.
+func (f *Frame) Snapshot(o Options, pods []model.Pod, nodes []model.Node, claims []Claim, nominated map[string]string) model.Snapshot {
 	l := *f.l
 	l.options = o
 	s := l.snapshot
@@ -119,6 +121,8 @@ func (f *Frame) Snapshot(o Options, pods []model.Pod, nodes []model.Node, claims
 			origins, ordered = append(origins, c.Origin), append(ordered, c.Node)
 		}
 	}
-	reserve(s.Pods, byName, l.reserved(byName, origins, ordered))
+	kept := l.reserved(byName, origins, ordered)
+	maps.Copy(kept, nominated)
+	reserve(s.Pods, byName, kept)
 	return s
 }

@@ -51,6 +51,8 @@ get,list,watch karpenter.k8s.aws ec2nodeclasses
 # internal/controller: orders and events
 create karpenter.sh nodeclaims
 create,patch,get core events
+# internal/controller: nominations
+patch core pods/status
 # internal/controller: is Karpenter here, are there objects of old versions
 list coordination.k8s.io leases =karpenter-leader-election
 list apps deployments
@@ -80,7 +82,7 @@ get core services @kube-system =kube-dns
 const simulatedAsks = `
 # internal/cloud: machines that do not exist
 create,patch core nodes
-patch core nodes/status,pods/status
+patch core nodes/status
 delete core pods
 create,patch coordination.k8s.io leases @kube-node-lease
 patch karpenter.k8s.aws ec2nodeclasses/status

@@ -1,0 +1,259 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	nodeclaimutils "sigs.k8s.io/karpenter/pkg/utils/nodeclaim"
+
+	"github.com/kerfdev/kerf/internal/nodepool"
+)
+
+// A nominator tells the scheduler which node a pod is expected on, in the
+// field status.nominatedNodeName (KEP-5278, on by default from Kubernetes 1.35).
+// The scheduler tries that node first, and keeps its room from other pods of the
+// same priority or a lower one. Without it pods go to whichever node is up
+// first, those that were to have that node find no room on the others, and
+// another node has to be bought.
+//
+// The nomination stands before a node takes its first pod: Karpenter takes the
+// taint karpenter.sh/unregistered off a node only when the nominator, one of its
+// registration hooks, has answered. The scheduler takes a nomination back
+// whenever it tries a pod and finds no place, as while GPUs have not come up; it
+// is renewed, ever more slowly.
+type nominator struct {
+	client client.Client
+	store  *store
+	queue  workqueue.TypedRateLimitingInterface[string]
+
+	mu       sync.Mutex
+	places   places
+	mine     map[types.UID]string // nominations given, which alone are written over
+	reported bool                 // that nominations are not allowed
+}
+
+// places are where pods, by "namespace/name", are expected.
+type places map[string]place
+
+// A place is a node, or the NodeClaim of one that is on its way.
+type place struct {
+	uid         types.UID // the pod's
+	node, claim string
+}
+
+func (p places) expect(node, claim string, pods ...*corev1.Pod) {
+	for _, pod := range pods {
+		p[keyOf(pod)] = place{uid: pod.UID, node: node, claim: claim}
+	}
+}
+
+// renewal is how long a nomination that was taken back stays so: the first time,
+// and at most.
+const (
+	firstRenewal  = 10 * time.Millisecond
+	renewalAtMost = 10 * time.Second
+)
+
+func newNominator(c client.Client, s *store) *nominator {
+	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRenewal, renewalAtMost)
+	return &nominator{client: c, store: s, queue: workqueue.NewTypedRateLimitingQueue(pace), mine: map[types.UID]string{}}
+}
+
+// Run nominates until ctx is done.
+func (n *nominator) Run(ctx context.Context) {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("nominator"))
+	var wg sync.WaitGroup
+	for range nominators {
+		wg.Go(func() {
+			for n.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	n.queue.ShutDown()
+	wg.Wait()
+}
+
+// nominators is how many pods are nominated at once.
+const nominators = 4
+
+func (n *nominator) next(ctx context.Context) bool {
+	key, down := n.queue.Get()
+	if down {
+		return false
+	}
+	defer n.queue.Done(key)
+	pod, node := n.due(key)
+	if node == "" {
+		return true
+	}
+	if err := n.nominate(ctx, pod, node); err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).V(1).Info("a nomination is tried again", "pod", key, "node", node, "error", err.Error())
+		n.queue.AddRateLimited(key)
+	}
+	return true
+}
+
+// expect takes over what a decision expects, in place of all before.
+func (n *nominator) expect(all places) {
+	n.mu.Lock()
+	before := n.places
+	n.places = all
+	mine := make(map[types.UID]string, len(all))
+	for _, p := range all {
+		if node, ok := n.mine[p.uid]; ok {
+			mine[p.uid] = node
+		}
+	}
+	n.mine = mine
+	n.mu.Unlock()
+	for key, p := range all {
+		if before[key] != p {
+			n.queue.Forget(key)
+		}
+		n.queue.Add(key)
+	}
+}
+
+// saw renews the nomination of a pod from which it was taken.
+func (n *nominator) saw(pod *corev1.Pod) {
+	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" {
+		return
+	}
+	n.mu.Lock()
+	_, ours := n.mine[pod.UID]
+	n.mu.Unlock()
+	if ours {
+		n.queue.AddRateLimited(keyOf(pod))
+	}
+}
+
+// due returns the node that a pod is to be nominated to, "" if there is nothing
+// to do: the node has not come, or it is nominated. What the scheduler has
+// nominated in order to preempt stays.
+func (n *nominator) due(key string) (pod *corev1.Pod, node string) {
+	n.mu.Lock()
+	p, ok := n.places[key]
+	mine := n.mine[p.uid]
+	n.mu.Unlock()
+	if !ok {
+		return nil, ""
+	}
+	pod, node = n.store.whereabouts(key, p)
+	if pod == nil || pod.Status.NominatedNodeName == node {
+		return nil, ""
+	}
+	if have := pod.Status.NominatedNodeName; have != "" && have != mine {
+		return nil, ""
+	}
+	return pod, node
+}
+
+// whereabouts are a pod that waits, and the node of its place if that has come.
+func (s *store) whereabouts(key string, p place) (pod *corev1.Pod, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.pods.get(key)
+	if !ok || !e.waits || e.object.UID != p.uid {
+		return nil, ""
+	}
+	if _, ok := s.nodes.get(p.node); ok {
+		return e.object, p.node
+	}
+	if c, ok := s.claims.get(p.claim); ok {
+		node = s.byID[c.object.Status.ProviderID]
+	}
+	return e.object, node
+}
+
+// nominate writes one nomination. A pod that is bound or gone needs none, and
+// where they are not allowed the cluster goes without.
+func (n *nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID}, "status": map[string]any{"nominatedNodeName": node},
+	})
+	if err != nil {
+		return fmt.Errorf("nominate pod %s: %w", keyOf(pod), err)
+	}
+	n.mu.Lock()
+	n.mine[pod.UID] = node
+	n.mu.Unlock()
+	object := &corev1.Pod{}
+	object.Namespace, object.Name = pod.Namespace, pod.Name
+	err = n.client.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, body))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsInvalid(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		n.forbidden(ctx, err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("nominate pod %s to node %s: %w", keyOf(pod), node, err)
+	}
+	return nil
+}
+
+func (n *nominator) forbidden(ctx context.Context, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.reported {
+		n.reported = true
+		log.FromContext(ctx).Error(err, "pods cannot be nominated to nodes, so some may take the place of others; allow kerf-controller to patch pods/status")
+	}
+}
+
+// Name implements cloudprovider.NodeLifecycleHook.
+func (*nominator) Name() string { return "kerf.dev/nomination" }
+
+// Registered implements cloudprovider.NodeLifecycleHook: it nominates the pods
+// that a node is for, before the node takes any.
+func (n *nominator) Registered(ctx context.Context, claim *karpenter.NodeClaim) (cloudprovider.NodeLifecycleHookResult, error) {
+	node, err := nodeclaimutils.NodeForNodeClaim(ctx, n.client, claim)
+	if err != nil {
+		return cloudprovider.NodeLifecycleHookResult{}, nil // the registration says so itself
+	}
+	pods := n.expectedOn(claim, node.Name)
+	errs := make([]error, len(pods))
+	each(len(pods), nominators, func(i int) { errs[i] = n.nominate(ctx, pods[i], node.Name) })
+	return cloudprovider.NodeLifecycleHookResult{}, errors.Join(errs...)
+}
+
+// expectedOn lists the pods that wait for a NodeClaim's node: by the last
+// decision, and by the claim itself where that decision knows nothing of them.
+func (n *nominator) expectedOn(claim *karpenter.NodeClaim, node string) []*corev1.Pod {
+	n.mu.Lock()
+	var keys []string
+	for key, p := range n.places {
+		if p.claim == claim.Name {
+			keys = append(keys, key)
+		}
+	}
+	for key := range strings.SplitSeq(claim.Annotations[nodepool.AnnotationPods], ",") {
+		if _, known := n.places[key]; !known {
+			keys = append(keys, key)
+		}
+	}
+	n.mu.Unlock()
+	n.store.mu.Lock()
+	defer n.store.mu.Unlock()
+	var out []*corev1.Pod
+	for _, key := range keys {
+		if e, ok := n.store.pods.get(key); ok && e.waits && e.object.Status.NominatedNodeName == "" {
+			out = append(out, e.object)
+		}
+	}
+	return out
+}
