@@ -107,8 +107,8 @@ func (b *brain) changed(o any) {
 	if object, ok := o.(client.Object); ok && b.observer.store.Set(object) {
 		b.batch.Trigger()
 	}
-	if pod, ok := o.(*corev1.Pod); ok {
-		b.places.saw(pod)
+	if b.gate.saw(o) {
+		b.batch.Trigger()
 	}
 }
 
@@ -133,7 +133,7 @@ func (b *brain) Start(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { b.said.Run(ctx) })
-	wg.Go(func() { b.places.Run(ctx) })
+	wg.Go(func() { b.gate.Run(ctx) })
 	var beaten error
 	wg.Go(func() {
 		if beaten = watchBeside(ctx, b.manager.GetAPIReader(), b.clock); beaten != nil {

@@ -78,7 +78,7 @@ func (b *bench) start(book catalog.Book, configs cloud.Configs) {
 	out := func() []offer { o, _ := stock.soldOut(); return o }
 	b.brain = &provisioner{
 		client: b.api, observer: &observer{store: store, shop: newShop(book, b.cloud.GetInstanceTypes, out), configs: configs, now: b.clock.Now},
-		state: karpenterstate.NewCluster(b.clock, b.api, b.cloud), recorder: silent{}, said: newAnnouncer(b.api, b.clock), places: newNominator(b.api, store), clock: b.clock,
+		state: karpenterstate.NewCluster(b.clock, b.api, b.cloud), recorder: silent{}, said: newAnnouncer(b.api, b.clock), gate: newGate(b.api, store, b.clock, 10*time.Minute), clock: b.clock,
 		batch: newBatch(time.Millisecond, time.Millisecond), steps: 200_000, writers: 4, restock: func() time.Time { _, next := stock.soldOut(); return next },
 	}
 }
@@ -201,13 +201,32 @@ func (b *bench) bought() string {
 	return strings.Join(out, ", ")
 }
 
-// arrives has a g4dn.xlarge that was ordered come up as a node, complete.
-func (b *bench) arrives(c karpenter.NodeClaim, name string) karpenter.NodeClaim {
+// arrives has a g4dn.xlarge that was ordered come up as a node: initialized,
+// unless the changes leave something out.
+func (b *bench) arrives(c karpenter.NodeClaim, name string, change ...func(*corev1.Node)) karpenter.NodeClaim {
 	b.t.Helper()
-	c.Labels[model.LabelInstanceType], c.Labels[model.LabelZone], c.Labels[model.LabelCapacityType] = "g4dn.xlarge", "us-east-1a", "spot"
+	zone := asked(&c, model.LabelZone)[0]
+	c.Labels[model.LabelInstanceType], c.Labels[model.LabelZone], c.Labels[model.LabelCapacityType] = "g4dn.xlarge", zone, asked(&c, model.LabelCapacityType)[0]
 	must(b.t, b.api.Update(b.t.Context(), &c))
-	c.Status.ProviderID, c.Status.NodeName = "sim:///us-east-1a/i-"+name, name
-	for _, kind := range []string{karpenter.ConditionTypeLaunched, karpenter.ConditionTypeRegistered, karpenter.ConditionTypeInitialized} {
+	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1")}
+	id := "sim:///" + zone + "/i-" + name
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: c.Labels, CreationTimestamp: metav1.NewTime(b.clock.Now())},
+		Spec:       corev1.NodeSpec{ProviderID: id},
+		Status: corev1.NodeStatus{
+			Capacity: room.DeepCopy(), Allocatable: room.DeepCopy(),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	for _, f := range change {
+		f(n)
+	}
+	c.Status.ProviderID, c.Status.NodeName, c.Status.Capacity, c.Status.Allocatable = id, name, room, room
+	kinds := []string{karpenter.ConditionTypeLaunched, karpenter.ConditionTypeRegistered}
+	if ready(n) && equipped(&c, n) && passing(&c, n) == nil {
+		kinds = append(kinds, karpenter.ConditionTypeInitialized)
+	}
+	for _, kind := range kinds {
 		c.StatusConditions().SetTrue(kind)
 	}
 	for i := range c.Status.Conditions {
@@ -215,11 +234,7 @@ func (b *bench) arrives(c karpenter.NodeClaim, name string) karpenter.NodeClaim 
 	}
 	must(b.t, b.api.Status().Update(b.t.Context(), &c))
 	b.brain.observer.store.Set(&c)
-	room := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("14Gi"), "pods": resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1")}
-	b.create(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: c.Labels}, Spec: corev1.NodeSpec{ProviderID: c.Status.ProviderID},
-		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	})
+	b.create(n)
 	return c
 }
 

@@ -12,7 +12,8 @@
 // cloud what it sells, make one Snapshot (view.go); the solver plans; plan.Check
 // looks the plan over; every launch is written as one NodeClaim (claim.go); pods
 // that go nowhere get one event that says why (announce.go), and the others are
-// nominated to their nodes as these come (nominate.go). Nothing is
+// nominated to their nodes, which open to pods when they are complete (gate.go,
+// nominate.go, company.go). Nothing is
 // remembered between decisions but what the cluster holds, so it does not
 // matter where a controller is killed.
 //
@@ -28,6 +29,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -201,13 +203,13 @@ func assemble(ctx context.Context, m manager.Manager, c Config, book catalog.Boo
 		return nil, err
 	}
 	store := newStore(clk, m.GetScheme())
-	nominator := newNominator(m.GetClient(), store)
+	opens := newGate(m.GetClient(), store, clk, cmp.Or(c.GPUDeadline, hands.DefaultDeadline))
 	stock := newStock(provider, clk, c.StockMemory, launchFailed)
 	//lint:ignore SA1019 karpenter v1.15.0's recorder is made of it
 	recorder := events.NewRecorder(m.GetEventRecorderFor("kerf"))
 	h, err := hands.Register(ctx, m, hands.Config{
 		Cloud: cloud.Sharing(stock, configs, book), Configs: configs, Settings: c.Settings, Clock: clk, Recorder: recorder,
-		GPUDeadline: c.GPUDeadline, Hooks: append(slices.Clone(c.Hooks), nominator),
+		GPUDeadline: c.GPUDeadline, Hooks: append(slices.Clone(c.Hooks), opens),
 	})
 	if err != nil {
 		return nil, err
@@ -217,7 +219,7 @@ func assemble(ctx context.Context, m manager.Manager, c Config, book catalog.Boo
 	p := &provisioner{
 		client:   m.GetClient(),
 		observer: &observer{store: store, shop: shop, configs: configs, now: clk.Now, held: h.Held},
-		state:    h.Cluster, recorder: recorder, said: newAnnouncer(m.GetClient(), clk), places: nominator, clock: clk,
+		state:    h.Cluster, recorder: recorder, said: newAnnouncer(m.GetClient(), clk), gate: opens, clock: clk,
 		batch: newBatch(c.BatchIdle, c.BatchMax), steps: c.Steps, plain: c.Settings.IgnorePreferences, writers: writers,
 		restock: func() time.Time { _, next := stock.soldOut(); return next },
 	}

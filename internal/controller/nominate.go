@@ -16,8 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/karpenter/pkg/cloudprovider"
-	nodeclaimutils "sigs.k8s.io/karpenter/pkg/utils/nodeclaim"
 
 	"github.com/kerfdev/kerf/internal/nodepool"
 )
@@ -29,11 +27,10 @@ import (
 // first, those that were to have that node find no room on the others, and
 // another node has to be bought.
 //
-// The nomination stands before a node takes its first pod: Karpenter takes the
-// taint karpenter.sh/unregistered off a node only when the nominator, one of its
-// registration hooks, has answered. The scheduler takes a nomination back
-// whenever it tries a pod and finds no place, as while GPUs have not come up; it
-// is renewed, ever more slowly.
+// The nomination stands before a node takes its first pod (gate.go). The
+// scheduler takes a nomination back whenever it tries a pod and finds no place,
+// as while GPUs have not come up; it is renewed at once. It tries a pod ever more
+// seldom, so that this comes to rest.
 type nominator struct {
 	client client.Client
 	store  *store
@@ -60,15 +57,8 @@ func (p places) expect(node, claim string, pods ...*corev1.Pod) {
 	}
 }
 
-// renewal is how long a nomination that was taken back stays so: the first time,
-// and at most.
-const (
-	firstRenewal  = 10 * time.Millisecond
-	renewalAtMost = 10 * time.Second
-)
-
 func newNominator(c client.Client, s *store) *nominator {
-	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRenewal, renewalAtMost)
+	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second) // of errors
 	return &nominator{client: c, store: s, queue: workqueue.NewTypedRateLimitingQueue(pace), mine: map[types.UID]string{}}
 }
 
@@ -100,17 +90,18 @@ func (n *nominator) next(ctx context.Context) bool {
 	if node == "" {
 		return true
 	}
-	if err := n.nominate(ctx, pod, node); err != nil && ctx.Err() == nil {
+	if err := n.nominate(ctx, pod, node); err != nil {
 		log.FromContext(ctx).V(1).Info("a nomination is tried again", "pod", key, "node", node, "error", err.Error())
 		n.queue.AddRateLimited(key)
+		return true
 	}
+	n.queue.Forget(key)
 	return true
 }
 
 // expect takes over what a decision expects, in place of all before.
 func (n *nominator) expect(all places) {
 	n.mu.Lock()
-	before := n.places
 	n.places = all
 	mine := make(map[types.UID]string, len(all))
 	for _, p := range all {
@@ -120,25 +111,33 @@ func (n *nominator) expect(all places) {
 	}
 	n.mine = mine
 	n.mu.Unlock()
-	for key, p := range all {
-		if before[key] != p {
-			n.queue.Forget(key)
-		}
+	for key := range all {
 		n.queue.Add(key)
 	}
 }
 
-// saw renews the nomination of a pod from which it was taken.
-func (n *nominator) saw(pod *corev1.Pod) {
-	if pod.Spec.NodeName != "" || pod.Status.NominatedNodeName != "" {
-		return
+// saw renews the nomination of a pod from which it was taken. It reports whether
+// a pod was bound to another node than where it was expected: then its own place
+// is free, and the pod whose place it took is to have that at once.
+func (n *nominator) saw(pod *corev1.Pod) (astray bool) {
+	if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {
+		return false
 	}
+	key := keyOf(pod)
 	n.mu.Lock()
-	_, ours := n.mine[pod.UID]
-	n.mu.Unlock()
-	if ours {
-		n.queue.AddRateLimited(keyOf(pod))
+	defer n.mu.Unlock()
+	p, ok := n.places[key]
+	if !ok || p.uid != pod.UID {
+		return false
 	}
+	if pod.Spec.NodeName == "" {
+		if n.mine[pod.UID] != "" {
+			n.queue.Add(key)
+		}
+		return false
+	}
+	delete(n.places, key)
+	return n.mine[pod.UID] != pod.Spec.NodeName
 }
 
 // due returns the node that a pod is to be nominated to, "" if there is nothing
@@ -174,7 +173,7 @@ func (s *store) whereabouts(key string, p place) (pod *corev1.Pod, node string) 
 		return e.object, p.node
 	}
 	if c, ok := s.claims.get(p.claim); ok {
-		node = s.byID[c.object.Status.ProviderID]
+		node = s.nodeOf[c.object.Status.ProviderID]
 	}
 	return e.object, node
 }
@@ -215,20 +214,11 @@ func (n *nominator) forbidden(ctx context.Context, err error) {
 	}
 }
 
-// Name implements cloudprovider.NodeLifecycleHook.
-func (*nominator) Name() string { return "kerf.dev/nomination" }
-
-// Registered implements cloudprovider.NodeLifecycleHook: it nominates the pods
-// that a node is for, before the node takes any.
-func (n *nominator) Registered(ctx context.Context, claim *karpenter.NodeClaim) (cloudprovider.NodeLifecycleHookResult, error) {
-	node, err := nodeclaimutils.NodeForNodeClaim(ctx, n.client, claim)
-	if err != nil {
-		return cloudprovider.NodeLifecycleHookResult{}, nil // the registration says so itself
-	}
-	pods := n.expectedOn(claim, node.Name)
+// nominateAll nominates pods to a node.
+func (n *nominator) nominateAll(ctx context.Context, pods []*corev1.Pod, node string) error {
 	errs := make([]error, len(pods))
-	each(len(pods), nominators, func(i int) { errs[i] = n.nominate(ctx, pods[i], node.Name) })
-	return cloudprovider.NodeLifecycleHookResult{}, errors.Join(errs...)
+	each(len(pods), nominators, func(i int) { errs[i] = n.nominate(ctx, pods[i], node) })
+	return errors.Join(errs...)
 }
 
 // expectedOn lists the pods that wait for a NodeClaim's node: by the last
@@ -237,7 +227,7 @@ func (n *nominator) expectedOn(claim *karpenter.NodeClaim, node string) []*corev
 	n.mu.Lock()
 	var keys []string
 	for key, p := range n.places {
-		if p.claim == claim.Name {
+		if p.claim == claim.Name || p.node == node {
 			keys = append(keys, key)
 		}
 	}
@@ -251,7 +241,7 @@ func (n *nominator) expectedOn(claim *karpenter.NodeClaim, node string) []*corev
 	defer n.store.mu.Unlock()
 	var out []*corev1.Pod
 	for _, key := range keys {
-		if e, ok := n.store.pods.get(key); ok && e.waits && e.object.Status.NominatedNodeName == "" {
+		if e, ok := n.store.pods.get(key); ok && e.waits && (e.object.Status.NominatedNodeName == "" || e.object.Status.NominatedNodeName == node) {
 			out = append(out, e.object)
 		}
 	}

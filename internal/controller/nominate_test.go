@@ -43,14 +43,14 @@ func (b *bench) sees(pod string) {
 	b.t.Helper()
 	p := b.pod(pod)
 	b.brain.observer.store.Set(p)
-	b.brain.places.saw(p)
+	_ = b.brain.gate.places.saw(p)
 }
 
 // settles waits until the nominator has nothing more to do.
 func (b *bench) settles() {
 	b.t.Helper()
-	for b.brain.places.queue.Len() > 0 {
-		b.brain.places.next(b.t.Context())
+	for b.brain.gate.places.queue.Len() > 0 {
+		b.brain.gate.places.next(b.t.Context())
 	}
 }
 
@@ -66,7 +66,7 @@ func TestPodsAreNominatedBeforeTheirNodeTakesAny(t *testing.T) {
 		if restarted {
 			b.restart() // it has decided nothing yet: the claim knows its pods
 		}
-		if result, err := b.brain.places.Registered(t.Context(), &c); err != nil || result.Requeue || result.RequeueAfter > 0 {
+		if result, err := b.brain.gate.Registered(t.Context(), &c); err != nil || result.Requeue || result.RequeueAfter > 0 {
 			t.Fatalf("the node is held back: %+v, %v", result, err)
 		}
 		of := c.Annotations[nodepool.AnnotationPods]
@@ -100,7 +100,7 @@ func TestANominationThatIsTakenBackIsRenewed(t *testing.T) {
 			t.Fatalf("nominated to %q", got)
 		}
 		b.nominates("p-0", "")
-		await(t, func() bool { return b.brain.places.queue.Len() > 0 })
+		await(t, func() bool { return b.brain.gate.places.queue.Len() > 0 })
 		b.settles()
 	}
 	b.nominates("p-0", "node-2")
@@ -178,16 +178,16 @@ func TestWithoutThePermissionNodesRegisterAllTheSame(t *testing.T) {
 	b.mustDecide()
 	c := b.arrives(b.claims()[0], "node-1")
 	no := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p-0", nil)
-	b.brain.places.client = interceptor.NewClient(b.api, interceptor.Funcs{
+	b.brain.gate.places.client = interceptor.NewClient(b.api, interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 			return no
 		},
 	})
-	if result, err := b.brain.places.Registered(t.Context(), &c); err != nil || result.Requeue {
+	if result, err := b.brain.gate.Registered(t.Context(), &c); err != nil || result.Requeue {
 		t.Errorf("the node is held back: %+v, %v", result, err)
 	}
 	gone := &karpenter.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
-	if result, err := b.brain.places.Registered(t.Context(), gone); err != nil || result.Requeue {
+	if result, err := b.brain.gate.Registered(t.Context(), gone); err != nil || result.Requeue {
 		t.Errorf("a claim without a node is held back: %+v, %v", result, err)
 	}
 }

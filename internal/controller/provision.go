@@ -42,7 +42,7 @@ type provisioner struct {
 	state    state
 	recorder events.Recorder
 	said     *announcer
-	places   *nominator // nil nominates no pods
+	gate     *gate // nil nominates no pods and keeps none off nodes
 	clock    clock.Clock
 	batch    *batch
 	steps    int64
@@ -85,8 +85,9 @@ func (p *provisioner) decide(ctx context.Context) error {
 		return fmt.Errorf("look at the cluster: %w", err)
 	}
 	expected := places{}
-	if p.places != nil {
-		defer func() { p.places.expect(expected) }()
+	waits := company{}
+	if p.gate != nil {
+		defer func() { p.gate.expect(expected, waits) }()
 	}
 	if len(v.waiting) == 0 {
 		p.said.keep(nil)
@@ -105,6 +106,7 @@ func (p *provisioner) decide(ctx context.Context) error {
 	failed := p.launch(ctx, v, answer.Launches, expected)
 	loopSeconds.Observe(p.clock.Now().Sub(start).Seconds())
 	p.tell(ctx, v, answer, expected)
+	waits = companions(v, answer, expected)
 	report(log.FromContext(ctx), v, answer, p.clock.Now().Sub(start))
 	return failed
 }

@@ -37,9 +37,10 @@ type store struct {
 	pods   shelf[podEntry]
 	nodes  shelf[nodeEntry]
 	claims shelf[claimEntry]
-	byID   map[string]string // names of nodes by the provider's id
-	pools  shelf[*karpenter.NodePool]
-	docs   shelf[manifest.Document] // of what changes seldom
+	// Names of nodes and of NodeClaims by the provider's id.
+	nodeOf, claimOf map[string]string
+	pools           shelf[*karpenter.NodePool]
+	docs            shelf[manifest.Document] // of what changes seldom
 
 	scopes    int // goes up when what pods refer to changes
 	documents int // goes up when docs change
@@ -75,7 +76,7 @@ type claimEntry struct {
 }
 
 func newStore(clk clock.Clock, scheme *runtime.Scheme) *store {
-	return &store{clock: clk, scheme: scheme, scope: workload.NewScope(), specs: map[[sha256.Size]byte]*model.PodSpec{}, byID: map[string]string{}, buried: map[types.UID]time.Time{}}
+	return &store{clock: clk, scheme: scheme, scope: workload.NewScope(), specs: map[[sha256.Size]byte]*model.PodSpec{}, nodeOf: map[string]string{}, claimOf: map[string]string{}, buried: map[types.UID]time.Time{}}
 }
 
 // Set takes an object of the cluster into the store and reports whether a
@@ -117,12 +118,11 @@ func (s *store) Delete(o client.Object) (decide bool) {
 		return false
 	case *corev1.Node:
 		s.nodes.drop(v.Name)
-		if s.byID[v.Spec.ProviderID] == v.Name {
-			delete(s.byID, v.Spec.ProviderID)
-		}
+		forgetName(s.nodeOf, v.Spec.ProviderID, v.Name)
 		return true
 	case *karpenter.NodeClaim:
 		s.claims.drop(v.Name)
+		forgetName(s.claimOf, v.Status.ProviderID, v.Name)
 		s.bury(v.UID)
 		return true
 	case *karpenter.NodePool:
@@ -140,6 +140,13 @@ func (s *store) Delete(o client.Object) (decide bool) {
 	s.docs.drop(s.titleOf(o))
 	s.documents++
 	return true
+}
+
+// forgetName drops a name by its id, unless another has it by now.
+func forgetName(names map[string]string, id, name string) {
+	if names[id] == name {
+		delete(names, id)
+	}
 }
 
 // Assume counts a NodeClaim that was just created, before the watch brings it.
@@ -245,8 +252,8 @@ func (s *store) setNode(n *corev1.Node) bool {
 	read := s.scope.Node(n)
 	before, had := s.nodes.get(n.Name)
 	s.nodes.put(n.Name, nodeEntry{object: n, read: read})
-	if n.Spec.ProviderID != "" {
-		s.byID[n.Spec.ProviderID] = n.Name
+	if id := n.Spec.ProviderID; id != "" {
+		s.nodeOf[id] = n.Name
 	}
 	return !had || before.read.Leaving != read.Leaving
 }
@@ -262,6 +269,9 @@ func (s *store) setClaim(c *karpenter.NodeClaim) bool {
 	}
 	before, had := s.claims.get(c.Name)
 	s.claims.put(c.Name, claimEntry{object: c, read: read})
+	if id := c.Status.ProviderID; id != "" {
+		s.claimOf[id] = c.Name
+	}
 	return read.Node.Leaving && (!had || !before.read.Node.Leaving)
 }
 

@@ -1,5 +1,10 @@
 package model
 
+// AnnotationHeld is on a node that kerf-controller has cordoned until the node is
+// what was ordered; it says what is missing. Such a node counts as one that
+// comes up, not as one that a person has cordoned.
+const AnnotationHeld = "kerf.dev/held"
+
 // A Node is a node that exists or has been ordered.
 type Node struct {
 	Name         string

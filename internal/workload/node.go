@@ -52,6 +52,9 @@ func modelNode(v *corev1.Node, place model.Place) model.Node {
 		n.Allocatable = resources(v.Status.Capacity)
 	}
 	for _, t := range v.Spec.Taints {
+		if t.Key == corev1.TaintNodeUnschedulable && v.Annotations[model.AnnotationHeld] != "" {
+			continue // it goes with the annotation
+		}
 		n.Taints = append(n.Taints, model.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
 	return n
@@ -77,7 +80,7 @@ func unready(v *corev1.Node) string {
 		return "being deleted"
 	case leaving(v):
 		return "being drained"
-	case v.Spec.Unschedulable:
+	case v.Spec.Unschedulable && v.Annotations[model.AnnotationHeld] == "":
 		return "cordoned"
 	}
 	for _, c := range v.Status.Conditions {
