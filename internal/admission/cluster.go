@@ -21,7 +21,7 @@ import (
 	"github.com/kerfdev/kerf/internal/model"
 )
 
-// An APIServer is the Cluster behind an API server.
+// An APIServer is the review.Cluster behind an API server.
 type APIServer struct {
 	// Cached reads Namespaces (their metadata), RuntimeClasses and NodePools.
 	Cached client.Reader
@@ -71,27 +71,51 @@ func (a *APIServer) get(ctx context.Context, name string, into client.Object) er
 	return client.IgnoreNotFound(err)
 }
 
+// Bounds on what a pod may take variables from by the whole ConfigMap: more than
+// anybody writes, and as much as can be read and looked at in a webhook's time.
+const (
+	mostConfigMaps = 100
+	mostVariables  = 100_000 // in all, those that are taken twice counting twice
+)
+
+var errTooMany = fmt.Errorf("the pod takes variables from more than %d ConfigMaps, or more than %d variables from them: too many to judge", mostConfigMaps, mostVariables)
+
 // configMaps reads those that containers take all variables from.
 func (a *APIServer) configMaps(ctx context.Context, p *guard.Pod, f *guard.Facts) error {
+	read, variables := map[string]bool{}, 0
 	for i := range p.Containers {
 		for _, from := range p.Containers[i].EnvFrom {
-			if _, have := f.ConfigMaps[from.Name]; have || from.Kind != "ConfigMap" {
+			if from.Kind != "ConfigMap" {
 				continue
 			}
-			cm := &corev1.ConfigMap{}
-			err := a.Direct.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: from.Name}, cm)
-			if apierrors.IsNotFound(err) {
-				continue
+			if !read[from.Name] {
+				if err := a.configMap(ctx, p.Namespace, from.Name, f); err != nil {
+					return err
+				}
+				read[from.Name] = true
 			}
-			if err != nil {
-				return fmt.Errorf("read ConfigMap %s/%s: %w", p.Namespace, from.Name, err)
+			variables += len(f.ConfigMaps[from.Name])
+			if len(read) > mostConfigMaps || variables > mostVariables {
+				return errTooMany
 			}
-			if f.ConfigMaps == nil {
-				f.ConfigMaps = map[string]map[string]string{}
-			}
-			f.ConfigMaps[from.Name] = cm.Data
 		}
 	}
+	return nil
+}
+
+// configMap reads one into the facts, if there is one of that name.
+func (a *APIServer) configMap(ctx context.Context, namespace, name string, f *guard.Facts) error {
+	cm := &corev1.ConfigMap{}
+	if err := a.Direct.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cm); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	if f.ConfigMaps == nil {
+		f.ConfigMaps = map[string]map[string]string{}
+	}
+	f.ConfigMaps[name] = cm.Data
 	return nil
 }
 

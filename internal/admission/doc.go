@@ -1,5 +1,6 @@
 // Package admission keeps GPUs counted at the API server's door: webhooks that
-// apply the rules of package guard to what is about to be stored.
+// apply the rules of package guard, by package review, to what is about to be
+// stored.
 //
 // Two webhooks are asked. The mutating one repairs pods at their creation: it
 // adds the toleration that the ExtendedResourceToleration admission plugin would
@@ -9,9 +10,7 @@
 // validating one judges pods, debug containers and resizes, warns of workloads
 // whose pods it would refuse, and judges quotas, limit ranges and resource claims.
 //
-// An update is judged by what it adds: what an object broke before stays as it
-// was, so that labels, finalizers and deletions never wait for a rule. Namespaces
-// that are exempt as a whole are never matched; the guard's own is one of them, so
+// Namespaces that are exempt as a whole are never matched; the guard's own is one of them, so
 // that it can start again when nothing of it runs.
 //
 // The serving certificate is made here and renewed before it ends; a new

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kerfdev/kerf/internal/admission"
 	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/model"
+	"github.com/kerfdev/kerf/internal/review"
 )
 
 const podHead = "apiVersion: v1\nkind: Pod\nmetadata: {name: app, namespace: team-a}\n"
@@ -87,7 +87,7 @@ func TestRepair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := object(t, podHead+"spec:\n  "+strings.ReplaceAll(c.spec, "\n", "\n  "))
-			r := review(t, mutator(known{tolerates: c.tolerates, pools: c.pools}, nil), raw, nil, "")
+			r := ask(t, mutator(known{tolerates: c.tolerates, pools: c.pools}, nil), raw, nil, "")
 			if !r.Allowed {
 				t.Fatalf("refused: %s", r.Result.Message)
 			}
@@ -101,7 +101,7 @@ func TestRepair(t *testing.T) {
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("the pod (-want +got):\n%s", d)
 			}
-			again := review(t, mutator(known{tolerates: c.tolerates, pools: c.pools}, nil), patched(t, raw, r.Patch), nil, "")
+			again := ask(t, mutator(known{tolerates: c.tolerates, pools: c.pools}, nil), patched(t, raw, r.Patch), nil, "")
 			if len(again.Patch) > 0 {
 				t.Errorf("a second look changes the pod again: %s", again.Patch)
 			}
@@ -127,10 +127,10 @@ func patched(t testing.TB, raw, patch []byte) []byte {
 
 func TestExemptPodsAreLeftAlone(t *testing.T) {
 	raw := object(t, strings.Replace(podHead, "team-a", "gpu-operator", 1)+"spec: {containers: [{name: a, image: x, env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}, {name: b, image: x}]}")
-	if r := review(t, validator(known{}, guard.DefaultExemptions()), raw, nil, ""); !r.Allowed || len(r.Warnings) > 0 {
+	if r := ask(t, validator(known{}, guard.DefaultExemptions()), raw, nil, ""); !r.Allowed || len(r.Warnings) > 0 {
 		t.Errorf("judged: %+v", r)
 	}
-	if r := review(t, mutator(known{tolerates: true}, guard.DefaultExemptions()), raw, nil, ""); len(r.Patch) > 0 {
+	if r := ask(t, mutator(known{tolerates: true}, guard.DefaultExemptions()), raw, nil, ""); len(r.Patch) > 0 {
 		t.Errorf("changed: %s", r.Patch)
 	}
 }
@@ -155,20 +155,20 @@ func TestUpdates(t *testing.T) {
 		"a debug container that was there before":        {old: pod(debug("all")), now: pod(debug("all")), subresource: "ephemeralcontainers", allowed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := review(t, validator(known{}, nil), object(t, c.now), object(t, c.old), c.subresource)
+			r := ask(t, validator(known{}, nil), object(t, c.now), object(t, c.old), c.subresource)
 			if r.Allowed != c.allowed {
 				t.Errorf("allowed = %v, want %v: %+v", r.Allowed, c.allowed, r.Result)
 			}
 		})
 	}
-	r := review(t, mutator(known{}, nil), object(t, pod("ephemeralContainers: [{name: old, image: x}, {name: new, image: x}]")), object(t, pod("ephemeralContainers: [{name: old, image: x}]")), "ephemeralcontainers")
+	r := ask(t, mutator(known{}, nil), object(t, pod("ephemeralContainers: [{name: old, image: x}, {name: new, image: x}]")), object(t, pod("ephemeralContainers: [{name: old, image: x}]")), "ephemeralcontainers")
 	if want := `[{"op":"add","path":"/spec/ephemeralContainers/1/env","value":[{"name":"NVIDIA_VISIBLE_DEVICES","value":"void"}]}]`; string(r.Patch) != want {
 		t.Errorf("patch of a debug container\n got %s\nwant %s", r.Patch, want)
 	}
 }
 
 func TestARefusalSaysWhereWhyAndWhatToDo(t *testing.T) {
-	r := review(t, validator(known{}, nil), object(t, podHead+"spec: {containers: [{name: main, image: x, env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}]}"), nil, "")
+	r := ask(t, validator(known{}, nil), object(t, podHead+"spec: {containers: [{name: main, image: x, env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}]}"), nil, "")
 	for _, part := range []string{"Pod team-a/app", "env-visible-devices", "spec.containers[0].env[0]", "container main", "→"} {
 		if r.Allowed || !strings.Contains(r.Result.Message, part) {
 			t.Errorf("the refusal does not say %q:\n%s", part, r.Result.Message)
@@ -180,7 +180,7 @@ func TestLabelsOfANamespaceChooseWhatIsDone(t *testing.T) {
 	raw := object(t, podHead+"spec: {containers: [{name: main, image: x, env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}]}")
 	for mode, want := range map[string]string{"deny": "denied", "warn": "warned", "audit": "recorded", "off": "silent"} {
 		c := readClaimText(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {guard.kerf.dev/mode: '"+mode+"'}}\n")
-		r := review(t, validator(known{inventory: c}, nil), raw, nil, "")
+		r := ask(t, validator(known{inventory: c}, nil), raw, nil, "")
 		got := map[[3]bool]string{{false, false, true}: "denied", {true, true, true}: "warned", {true, false, true}: "recorded", {true, false, false}: "silent"}[[3]bool{r.Allowed, len(r.Warnings) > 0, len(r.AuditAnnotations) > 0}]
 		if got != want {
 			t.Errorf("mode %s: %s, want %s: %+v", mode, got, want, r)
@@ -193,7 +193,7 @@ func TestWarningsFitIntoAnAnswer(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&b, "{name: c%d, image: x, securityContext: {capabilities: {add: [SYS_ADMIN]}}, resources: {limits: {nvidia.com/gpu: 1}}, env: [{name: LD_PRELOAD, value: %s}]},", i, strings.Repeat("ö", 200))
 	}
-	r := review(t, validator(known{}, nil), object(t, podHead+"spec: {containers: ["+b.String()+"]}"), nil, "")
+	r := ask(t, validator(known{}, nil), object(t, podHead+"spec: {containers: ["+b.String()+"]}"), nil, "")
 	size := 0
 	for _, w := range r.Warnings {
 		size += len(w)
@@ -247,32 +247,14 @@ func TestHostileReviews(t *testing.T) {
 	}
 }
 
-// A cluster that cannot be asked is no reason to judge wrongly: the failure
-// policy says what becomes of the object.
+// A cluster that cannot be asked is no reason to judge wrongly: the object is
+// refused for now, and the refusal says why.
 func TestAClusterThatCannotBeAsked(t *testing.T) {
 	raw := object(t, podHead+"spec: {containers: [{name: main, image: x}]}")
 	h := validator(known{err: errors.New("the API server is away")}, nil)
-	if r := review(t, h, raw, nil, ""); r.Allowed || r.Result.Code != http.StatusInternalServerError || !strings.Contains(r.Result.Message, "away") {
+	if r := ask(t, h, raw, nil, ""); r.Allowed || r.Result.Code != http.StatusInternalServerError || !strings.Contains(r.Result.Message, "away") {
 		t.Errorf("answer: %+v", r)
 	}
 }
 
-func FuzzAdmission(f *testing.F) {
-	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","kind":{"version":"v1","kind":"Pod"},"operation":"UPDATE","namespace":"a",` +
-		`"object":{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","env":[{"name":"NVIDIA_VISIBLE_DEVICES","value":"$(A)"}]}],"ephemeralContainers":[{"name":"b"}]}},"oldObject":{"spec":{}}}}`))
-	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","object":{"apiVersion":"apps/v1","kind":"Deployment","spec":{"template":{"spec":{"containers":[{}]}}}}}}`))
-	handlers := []http.Handler{validator(known{}, nil), mutator(known{pools: map[string][]model.Taint{"a": {{Key: "b", Effect: "NoSchedule"}}}}, nil)}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, h := range handlers {
-			out := post(t, h, body)
-			if out.Response == nil {
-				t.Fatal("no response")
-			}
-			if out.Response.Result != nil && strings.Contains(out.Response.Result.Message, "panic") {
-				t.Fatalf("a panic: %s", out.Response.Result.Message)
-			}
-		}
-	})
-}
-
-var _ admission.Cluster = known{}
+var _ review.Cluster = known{}

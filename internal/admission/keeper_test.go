@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kerfdev/kerf/internal/guard"
+	"github.com/kerfdev/kerf/internal/review"
 )
 
 func scheme(t testing.TB) *runtime.Scheme {
@@ -133,10 +134,10 @@ func TestReplicasShareOneSecret(t *testing.T) {
 func server(t testing.TB) (url string, caller *http.Client) {
 	t.Helper()
 	log.SetLogger(logr.Discard())
-	g := &Guard{Cluster: silent{}, Exemptions: guard.DefaultExemptions()}
+	g := &review.Guard{Cluster: silent{}, Exemptions: guard.DefaultExemptions()}
 	mux := http.NewServeMux()
-	mux.Handle(validatePath, hook(g.Validate))
-	mux.Handle(mutatePath, hook(g.Mutate))
+	mux.Handle(validatePath, Validating(g))
+	mux.Handle(mutatePath, Mutating(g))
 	s := httptest.NewUnstartedServer(mux)
 	s.EnableHTTP2 = true
 	s.StartTLS()

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kerfdev/kerf/internal/guard"
+	"github.com/kerfdev/kerf/internal/review"
 )
 
 // Config says how the guard runs. Zero fields have the defaults that are named.
@@ -107,9 +107,9 @@ func Register(mgr manager.Manager, c Config) error {
 	server := webhook.NewServer(webhook.Options{Host: c.Host, Port: c.Port, TLSOpts: []func(*tls.Config){func(t *tls.Config) {
 		t.GetCertificate, t.MinVersion = k.certificate, tls.VersionTLS12
 	}}})
-	g := &Guard{Cluster: cluster, Exemptions: c.Exemptions, Count: counter(c.Metrics)}
-	server.Register(validatePath, &webhook.Admission{Handler: admission.HandlerFunc(g.Validate)})
-	server.Register(mutatePath, &webhook.Admission{Handler: admission.HandlerFunc(g.Mutate)})
+	g := &review.Guard{Cluster: cluster, Exemptions: c.Exemptions, Count: counter(c.Metrics)}
+	server.Register(validatePath, Validating(g))
+	server.Register(mutatePath, Mutating(g))
 	for _, r := range []manager.Runnable{cluster, k, server} {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("guard: %w", err)

@@ -16,12 +16,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/admission"
 	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/model"
+	"github.com/kerfdev/kerf/internal/review"
 	"github.com/kerfdev/kerf/internal/source"
 )
 
@@ -42,9 +42,9 @@ func (k known) Taints(_ context.Context, pool string) ([]model.Taint, error) {
 }
 func (k known) AddsTolerations() bool { return k.tolerates }
 
-// review posts an object to a webhook as the API server does. The old object is
+// ask posts an object to a webhook as the API server does. The old object is
 // given for updates.
-func review(t testing.TB, h http.Handler, object, old []byte, subresource string) *admissionv1.AdmissionResponse {
+func ask(t testing.TB, h http.Handler, object, old []byte, subresource string) *admissionv1.AdmissionResponse {
 	t.Helper()
 	var head metav1.PartialObjectMetadata
 	if err := json.Unmarshal(object, &head); err != nil {
@@ -83,14 +83,12 @@ func post(t testing.TB, h http.Handler, body []byte) admissionv1.AdmissionReview
 	return out
 }
 
-func validator(c admission.Cluster, ex guard.Exemptions) http.Handler {
-	g := &admission.Guard{Cluster: c, Exemptions: ex}
-	return &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(g.Validate)}
+func validator(c review.Cluster, ex guard.Exemptions) http.Handler {
+	return admission.Validating(&review.Guard{Cluster: c, Exemptions: ex})
 }
 
-func mutator(c admission.Cluster, ex guard.Exemptions) http.Handler {
-	g := &admission.Guard{Cluster: c, Exemptions: ex}
-	return &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(g.Mutate)}
+func mutator(c review.Cluster, ex guard.Exemptions) http.Handler {
+	return admission.Mutating(&review.Guard{Cluster: c, Exemptions: ex})
 }
 
 // A claim of guard's corpus, whose head says what is to be found.
@@ -155,7 +153,7 @@ func TestTheCorpusIsJudgedAsByAScan(t *testing.T) {
 				if d.Root.At("metadata", "uid") != nil || d.Root.Get("status") != nil {
 					old = []byte(`{}`) // stored, and judged anew
 				}
-				got = append(got, rules(t, review(t, h, object, old, ""))...)
+				got = append(got, rules(t, ask(t, h, object, old, ""))...)
 			}
 			slices.Sort(got)
 			got = slices.Compact(got)

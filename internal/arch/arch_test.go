@@ -31,10 +31,10 @@ var floors = [][]string{
 		"internal/deviceplugin", "internal/deviceplugin/fakekubelet", "internal/cdi", "internal/cdi/driver", "internal/glpk", "internal/effort",
 	},
 	{
-		"internal/intake", "internal/overlay", "internal/admission", "internal/nodeconfig",
+		"internal/intake", "internal/overlay", "internal/review", "internal/nodeconfig",
 		"internal/nvml/driver", "internal/health", "internal/discovery", "internal/mps",
 	},
-	{"internal/render", "internal/cloud"},
+	{"internal/render", "internal/cloud", "internal/admission"},
 	{"internal/hands", "internal/rival"},
 	{"internal/controller"},
 	{"internal/cli", "internal/compare", "internal/node"},

@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/kerfdev/kerf/api/manifest"
@@ -12,6 +13,7 @@ import (
 // A template is where in an object a pod spec is written.
 type template struct {
 	path       string // of the spec: "spec", "spec.template.spec"
+	line       int    // of its key
 	spec, meta *manifest.Node
 }
 
@@ -34,7 +36,7 @@ func Pods(d manifest.Document) []Pod {
 func templates(kind string, root *manifest.Node) []template {
 	switch kind {
 	case "Pod":
-		return []template{{"spec", root.Get("spec"), root.Get("metadata")}}
+		return []template{{"spec", lineOf(root, "spec"), root.Get("spec"), root.Get("metadata")}}
 	case "ConfigMap", "Secret", "CustomResourceDefinition":
 		return nil
 	}
@@ -54,7 +56,7 @@ func find(n *manifest.Node, path string, depth int, out *[]template) {
 	for _, f := range n.Fields {
 		at := manifest.Join(path, f.Name)
 		if list := items(f.Value.Get("containers")); len(list) > 0 && (list[0].Get("name") != nil || list[0].Get("image") != nil) {
-			t := template{path: at, spec: f.Value}
+			t := template{path: at, line: f.Line, spec: f.Value}
 			if f.Name == "spec" {
 				t.meta = n.Get("metadata")
 			}
@@ -82,7 +84,7 @@ func decode(d manifest.Document, root *manifest.Node, t template) Pod {
 		Resources:      amounts(spec.At("resources", "limits")),
 		Claims:         len(items(spec.Get("resourceClaims"))) > 0,
 		PlacedBy:       placedBy(spec),
-		Place:          model.Place{File: d.File, Object: d.Title(), Field: t.path, Line: lineOf(root, t.path)},
+		Place:          model.Place{File: d.File, Object: d.Title(), Field: t.path, Line: t.line},
 		tree:           d.Tree,
 	}
 	for _, f := range fields(t.meta.Get("annotations")) {
@@ -98,6 +100,7 @@ func decode(d manifest.Document, root *manifest.Node, t template) Pod {
 		p.Volumes = append(p.Volumes, volume(n))
 	}
 	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		p.Containers = slices.Grow(p.Containers, len(items(spec.Get(list))))
 		for i, n := range items(spec.Get(list)) {
 			p.Containers = append(p.Containers, container(n, list, i))
 		}
@@ -174,6 +177,7 @@ func container(n *manifest.Node, list string, index int) Container {
 	for _, name := range items(n.At("securityContext", "capabilities", "add")) {
 		c.Caps = append(c.Caps, name.Str())
 	}
+	c.Env = slices.Grow(c.Env, len(items(n.Get("env"))))
 	for _, e := range items(n.Get("env")) {
 		env := Env{Name: e.Get("name").Str(), Value: e.Get("value").Str()}
 		for _, f := range fields(e.Get("valueFrom")) {
@@ -201,7 +205,7 @@ func envFrom(n *manifest.Node) EnvFrom {
 }
 
 func amounts(n *manifest.Node) []Amount {
-	var out []Amount
+	out := slices.Grow([]Amount(nil), len(fields(n)))
 	for _, f := range fields(n) {
 		text := f.Value.Str()
 		out = append(out, Amount{f.Name, text, quantity(text)})

@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,6 +90,9 @@ func TestEnvironment(t *testing.T) {
 		"a dollar by itself, and an open end": {
 			Container{Env: []Env{{Name: "Z", Value: "5$ $x $("}}}, map[string]value{"Z": {"5$ $x $(", true}},
 		},
+		"an end that is behind the next beginning": {
+			Container{Env: []Env{{Name: "X", Value: "1"}, {Name: "Z", Value: ")$(X)$)$(X)"}}}, map[string]value{"X": {"1", true}, "Z": {")1$)1", true}},
+		},
 		"a dollar at the end": {
 			Container{Env: []Env{{Name: "Z", Value: "a$"}}}, map[string]value{"Z": {"a$", true}},
 		},
@@ -103,6 +108,43 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("variables (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// What grows without end is not worked out: what is made of it is not known, and
+// the rules take it for the worst.
+func TestVariablesThatDouble(t *testing.T) {
+	c := Container{Env: []Env{{Name: "A0", Value: "0123456789"}}}
+	for i := range 60 {
+		c.Env = append(c.Env, Env{Name: fmt.Sprintf("A%d", i+1), Value: fmt.Sprintf("$(A%d)$(A%d)", i, i)})
+	}
+	c.Env = append(c.Env, Env{Name: VisibleDevices, Value: "$(A60)"}, Env{Name: "LATER", Value: "$(A1)!"})
+	vars, _ := environment(&c, &Facts{})
+	if s := vars["A8"]; !s.known || len(s.text) != 2560 {
+		t.Errorf("a value of %d bytes is known: %v", len(s.text), s.known)
+	}
+	if s := vars[VisibleDevices]; s.known || len(s.text) > longestValue {
+		t.Errorf("a value of 2^60 times ten bytes is known: %v, as %d bytes", s.known, len(s.text))
+	}
+	if s := vars["LATER"]; !s.known || s.text != "01234567890123456789!" {
+		t.Errorf("what has nothing to do with it is %q, known: %v", s.text, s.known)
+	}
+	found := Refused(Review(&Pod{Kind: "Pod", Containers: []Container{c}}, nil, nil))
+	if len(found) != 1 || found[0].Rule != "env-visible-devices-from" {
+		t.Errorf("refused for %+v", found)
+	}
+
+	long := Container{Env: []Env{{Name: "A", Value: strings.Repeat("x", longestValue)}}}
+	for i := range 1000 {
+		long.Env = append(long.Env, Env{Name: fmt.Sprintf("B%d", i), Value: "$(A)"})
+	}
+	vars, _ = environment(&long, &Facts{})
+	size := 0
+	for _, s := range vars {
+		size += len(s.text)
+	}
+	if size > 2*roomOfAContainer {
+		t.Errorf("the variables take %d bytes", size)
 	}
 }
 

@@ -164,16 +164,15 @@ func LimitEffects(l model.LimitRange) []Effect {
 
 // limited lists the extended resources that a LimitRange names.
 func limited(l model.LimitRange) []string {
-	var out []string
+	names := map[string]bool{}
 	for _, amounts := range l.Fields {
 		for name := range amounts {
-			if extended(name) && !slices.Contains(out, name) {
-				out = append(out, name)
+			if extended(name) {
+				names[name] = true
 			}
 		}
 	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(names))
 }
 
 // limitEffect says what the LimitRange does to pods that do not name the

@@ -91,6 +91,10 @@ type Mount struct {
 	ReadOnly bool
 }
 
+// WithoutLines says that nobody asks for the lines of findings: all have that of
+// the pod spec. Finding lines takes a while in objects of thousands of fields.
+func (p *Pod) WithoutLines() { p.tree = nil }
+
 // path is the field path of a container in the object.
 func (p *Pod) path(c *Container) string {
 	return p.Place.Field + "." + c.List + "[" + strconv.Itoa(c.Index) + "]"

@@ -54,13 +54,17 @@ func Rules() []Rule {
 
 // Named finds a rule.
 func Named(name string) (Rule, bool) {
-	for _, r := range Rules() {
-		if r.Name == name {
-			return r, true
-		}
-	}
-	return Rule{}, false
+	r, ok := byName[name]
+	return r, ok
 }
+
+var byName = func() map[string]Rule {
+	out := map[string]Rule{}
+	for _, r := range Rules() {
+		out[r.Name] = r
+	}
+	return out
+}()
 
 // Facts is what a pod refers to, and what its namespace and cluster are like.
 // The zero value knows nothing.
@@ -189,6 +193,8 @@ type review struct {
 	severity model.Severity
 	vars     map[*Container]map[string]setting // made when first asked for
 	root     *manifest.Node                    // the object; read when first asked for
+	mounted  map[string]access                 // by the name of a volume; made when first asked for
+	specials map[string]bool                   // likewise
 	found    []Finding
 }
 
@@ -235,7 +241,8 @@ func (r *review) each(ask func(*Container)) {
 	}
 }
 
-// environment returns the variables of a container, nil where none matters.
+// environment returns the variables of a container that rules are about, nil
+// where none is there. The others are not held on to: they may be many.
 func (r *review) environment(c *Container) map[string]setting {
 	if !watched(c) {
 		return nil
@@ -245,7 +252,13 @@ func (r *review) environment(c *Container) map[string]setting {
 		if r.vars == nil {
 			r.vars = map[*Container]map[string]setting{}
 		}
-		set, _ = environment(c, r.facts)
+		set = map[string]setting{}
+		all, _ := environment(c, r.facts)
+		for _, name := range [...]string{VisibleDevices, cudaVersion, requireCUDA} {
+			if s, ok := all[name]; ok {
+				set[name] = s
+			}
+		}
 		r.vars[c] = set
 	}
 	return set

@@ -60,28 +60,29 @@ var volumeRules = []Rule{
 	},
 }
 
+// An access is how the containers of a pod mount one volume.
+type access struct{ reads, writes bool }
+
 // readOnly reports whether every mount of a volume is read-only; a volume that
 // nothing mounts is not.
-func (p *Pod) readOnly(volume string) bool {
-	mounted := false
-	for i := range p.Containers {
-		for _, m := range p.Containers[i].Mounts {
-			if m.Volume != volume {
-				continue
+func (r *review) readOnly(volume string) bool {
+	if r.mounted == nil {
+		r.mounted = map[string]access{}
+		r.each(func(c *Container) {
+			for _, m := range c.Mounts {
+				a := r.mounted[m.Volume]
+				r.mounted[m.Volume] = access{reads: a.reads || m.ReadOnly, writes: a.writes || !m.ReadOnly}
 			}
-			if !m.ReadOnly {
-				return false
-			}
-			mounted = true
-		}
+		})
 	}
-	return mounted
+	a := r.mounted[volume]
+	return a.reads && !a.writes
 }
 
 // mounts reports the volumes that reach what a rule is about.
 func (r *review) mounts(rule string) {
 	for i, v := range r.pod.Volumes {
-		if v.Kind != "hostPath" || reachOf(v.HostPath, r.pod.readOnly(v.Name)) != rule {
+		if v.Kind != "hostPath" || reachOf(v.HostPath, r.readOnly(v.Name)) != rule {
 			continue
 		}
 		text := fmt.Sprintf("volume %s is %s of the node", v.Name, v.HostPath)
@@ -111,13 +112,19 @@ var plain = map[string]bool{"emptyDir": true, "configMap": true, "secret": true,
 
 func (r *review) deviceList(c *Container) {
 	for i, m := range c.Mounts {
-		if !asksByMount(m.Path) {
-			continue
-		}
-		for _, v := range r.pod.Volumes {
-			if v.Name == m.Volume && !plain[v.Kind] {
-				r.sayOf(c, fmt.Sprintf(".volumeMounts[%d]", i), 0, "mounts "+m.Path+": the runtime takes such a mount for a demand for GPUs")
-			}
+		if asksByMount(m.Path) && r.special(m.Volume) {
+			r.sayOf(c, fmt.Sprintf(".volumeMounts[%d]", i), 0, "mounts "+m.Path+": the runtime takes such a mount for a demand for GPUs")
 		}
 	}
+}
+
+// special reports whether a volume of a name may be /dev/null of the node.
+func (r *review) special(name string) bool {
+	if r.specials == nil {
+		r.specials = map[string]bool{}
+		for _, v := range r.pod.Volumes {
+			r.specials[v.Name] = r.specials[v.Name] || !plain[v.Kind]
+		}
+	}
+	return r.specials[name]
 }

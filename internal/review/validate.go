@@ -1,4 +1,4 @@
-package admission
+package review
 
 import (
 	"context"
@@ -7,45 +7,34 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/guard"
 	"github.com/kerfdev/kerf/internal/model"
 )
 
-// Validate judges a review: it is denied when a rule of severity error is newly
-// broken, and carries a warning or an audit annotation for each other finding.
-// Templates of pods are only ever warned of.
-func (g *Guard) Validate(ctx context.Context, req admission.Request) admission.Response {
-	if req.Operation == admissionv1.Delete || req.Operation == admissionv1.Connect {
-		return admission.Allowed("")
+func (g *Guard) validate(ctx context.Context, r *request) (response, error) {
+	if r.operation == remove || r.operation == connect {
+		return allowed(), nil
 	}
-	d, err := document(req.Object.Raw, &req.AdmissionRequest)
+	d, err := r.document(r.object)
 	if err != nil {
-		g.count("failed", nil)
-		return refuse(err)
+		return response{}, err
 	}
-	found, err := g.findings(ctx, d, &req.AdmissionRequest)
+	found, err := g.findings(ctx, d, r)
+	if err == nil && len(found) > 0 && r.operation == update {
+		found, err = g.added(ctx, found, r)
+	}
 	if err != nil {
-		g.count("failed", nil)
-		return fail(err)
+		return response{}, err
 	}
-	if len(found) > 0 && req.Operation == admissionv1.Update {
-		if found, err = g.added(ctx, found, &req.AdmissionRequest); err != nil {
-			g.count("failed", nil)
-			return fail(err)
-		}
-	}
-	return g.verdict(d, found)
+	return g.verdict(d, found), nil
 }
 
 // findings are everything that the rules say of an object.
-func (g *Guard) findings(ctx context.Context, d manifest.Document, req *admissionv1.AdmissionRequest) ([]guard.Finding, error) {
-	list := pods(d, req)
+func (g *Guard) findings(ctx context.Context, d manifest.Document, r *request) ([]guard.Finding, error) {
+	list := r.pods(d)
 	if len(list) == 0 {
-		f, err := g.Cluster.Facts(ctx, &guard.Pod{Namespace: req.Namespace})
+		f, err := g.Cluster.Facts(ctx, &guard.Pod{Namespace: r.namespace})
 		if err != nil {
 			return nil, err
 		}
@@ -76,46 +65,53 @@ func (g *Guard) review(p *guard.Pod, f *guard.Facts) []guard.Finding {
 }
 
 // added keeps the findings that the old object does not have.
-func (g *Guard) added(ctx context.Context, found []guard.Finding, req *admissionv1.AdmissionRequest) ([]guard.Finding, error) {
-	old, err := document(req.OldObject.Raw, req)
+func (g *Guard) added(ctx context.Context, found []guard.Finding, r *request) ([]guard.Finding, error) {
+	old, err := r.document(r.oldObject)
 	if err != nil {
 		return found, nil // without an old object everything is new
 	}
-	before, err := g.findings(ctx, old, req)
+	before, err := g.findings(ctx, old, r)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(found, func(f guard.Finding) bool {
-		return slices.ContainsFunc(before, func(b guard.Finding) bool {
-			return b.Rule == f.Rule && b.Container == f.Container && b.Text == f.Text
-		})
-	}), nil
+	type key struct{ rule, container, text string }
+	had := map[key]bool{}
+	for _, f := range before {
+		had[key{f.Rule, f.Container, f.Text}] = true
+	}
+	return slices.DeleteFunc(found, func(f guard.Finding) bool { return had[key{f.Rule, f.Container, f.Text}] }), nil
 }
 
-func (g *Guard) verdict(d manifest.Document, found []guard.Finding) admission.Response {
+func (g *Guard) verdict(d manifest.Document, found []guard.Finding) response {
 	refused := guard.Refused(found)
-	response := admission.Allowed("")
-	verdict := "allowed"
+	out, verdict := allowed(), "allowed"
 	if len(refused) > 0 {
-		verdict = "denied"
-		response = admission.Denied(refusal(d, refused))
+		out, verdict = denied(refusal(d, refused)), "denied"
 	}
-	response.Warnings = warnings(found)
-	response.AuditAnnotations = audit(found)
+	out.Warnings, out.AuditAnnotations = warnings(found), audit(found)
 	g.count(verdict, found)
-	return response
+	return out
 }
+
+// How much a refusal says: enough for whoever wrote the object by hand.
+const (
+	longestReason = 1000 // bytes of one text
+	mostReasons   = 30
+)
 
 // refusal reads as kerf explains: what, then each place with its reason, then
 // what to do.
 func refusal(d manifest.Document, refused []guard.Finding) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s would get at GPUs, or count them, past the extended resource\n", d.Title())
-	for _, f := range refused {
-		fmt.Fprintf(&b, "  %s  %s\n    %s\n", f.Rule, f.Place.Field, f.Text)
+	fmt.Fprintf(&b, "%s would get at GPUs, or count them, past the extended resource\n", cut(d.Title(), longestReason))
+	for _, f := range refused[:min(len(refused), mostReasons)] {
+		fmt.Fprintf(&b, "  %s  %s\n    %s\n", f.Rule, cut(f.Place.Field, longestReason), cut(f.Text, longestReason))
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "    → %s\n", f.Fix)
+			fmt.Fprintf(&b, "    → %s\n", cut(f.Fix, longestReason))
 		}
+	}
+	if left := len(refused) - mostReasons; left > 0 {
+		fmt.Fprintf(&b, "  and %d more: kerf guard scan lists them\n", left)
 	}
 	b.WriteString("  kerf guard rules NAME tells more; an administrator can exempt a service account or label the namespace")
 	return b.String()
@@ -158,7 +154,7 @@ func audit(found []guard.Finding) map[string]string {
 			out = map[string]string{}
 		}
 		if _, said := out[f.Rule]; !said {
-			out[f.Rule] = f.Severity.String() + ": " + f.Place.Field + ": " + f.Text
+			out[f.Rule] = f.Severity.String() + ": " + cut(f.Place.Field+": "+f.Text, longestReason)
 		}
 	}
 	return out

@@ -1,14 +1,14 @@
-package admission
+package review
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
-	admissionv1 "k8s.io/api/admission/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kerfdev/kerf/api/manifest"
 	"github.com/kerfdev/kerf/internal/constraint"
@@ -19,47 +19,41 @@ import (
 // poolLabel is how a pod selects one NodePool (Karpenter 1.15).
 const poolLabel = "karpenter.sh/nodepool"
 
-// Mutate repairs a pod at its creation, and debug containers as they are added.
-// It denies nothing; whatever it leaves alone is for Validate to judge.
-func (g *Guard) Mutate(ctx context.Context, req admission.Request) admission.Response {
-	d, err := document(req.Object.Raw, &req.AdmissionRequest)
-	if err != nil {
-		g.count("failed", nil)
-		return refuse(err)
+func (g *Guard) mutate(ctx context.Context, r *request) (response, error) {
+	d, err := r.document(r.object)
+	if err != nil || d.Kind != "Pod" {
+		return allowed(), err
 	}
-	if d.Kind != "Pod" {
-		return admission.Allowed("")
-	}
-	list := pods(d, &req.AdmissionRequest)
+	list := r.pods(d)
 	if len(list) != 1 {
-		return admission.Allowed("")
+		return allowed(), nil
 	}
-	patches, err := g.patches(ctx, d, &list[0], &req.AdmissionRequest)
-	if err != nil {
-		g.count("failed", nil)
-		return fail(err)
+	patches, err := g.patches(ctx, d, &list[0], r)
+	if err != nil || len(patches) == 0 {
+		return allowed(), err
 	}
-	if len(patches) == 0 {
-		return admission.Allowed("")
+	out := allowed()
+	out.PatchType = "JSONPatch"
+	if out.Patch, err = json.Marshal(patches); err == nil {
+		g.count("repaired", nil)
 	}
-	g.count("repaired", nil)
-	return admission.Patched("", patches...)
+	return out, err
 }
 
-func (g *Guard) patches(ctx context.Context, d manifest.Document, p *guard.Pod, req *admissionv1.AdmissionRequest) ([]jsonpatch.Operation, error) {
+func (g *Guard) patches(ctx context.Context, d manifest.Document, p *guard.Pod, r *request) ([]jsonpatch.Operation, error) {
 	facts, err := g.Cluster.Facts(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	var out []jsonpatch.Operation
-	if req.Operation == admissionv1.Create {
+	if r.operation == create {
 		add, err := g.tolerations(ctx, d, p)
 		if err != nil {
 			return nil, err
 		}
 		out = appendTo(out, "/spec/tolerations", len(p.Tolerations) > 0, add)
 	}
-	for _, c := range g.voids(p, facts, req) {
+	for _, c := range g.voids(p, facts, r) {
 		entry := map[string]any{"name": guard.VisibleDevices, "value": "void"}
 		out = appendTo(out, fmt.Sprintf("/spec/%s/%d/env", c.List, c.Index), len(c.Env) > 0, []any{entry})
 	}
@@ -82,14 +76,14 @@ func appendTo(ops []jsonpatch.Operation, path string, there bool, items []any) [
 
 // voids lists the containers to which no GPU is to be shown: of a new pod, or
 // the debug containers that an update adds.
-func (g *Guard) voids(p *guard.Pod, f *guard.Facts, req *admissionv1.AdmissionRequest) []*guard.Container {
+func (g *Guard) voids(p *guard.Pod, f *guard.Facts, r *request) []*guard.Container {
 	list := guard.Voids(p, f, g.Exemptions)
-	if req.Operation == admissionv1.Create {
+	if r.operation == create {
 		return list
 	}
 	before := map[string]bool{}
-	if old, err := document(req.OldObject.Raw, req); err == nil {
-		for _, o := range pods(old, req) {
+	if old, err := r.document(r.oldObject); err == nil {
+		for _, o := range r.pods(old) {
 			for i := range o.Containers {
 				before[o.Containers[i].List+"/"+o.Containers[i].Name] = true
 			}
@@ -105,9 +99,12 @@ func (g *Guard) tolerations(ctx context.Context, d manifest.Document, p *guard.P
 	var out []any
 	have := slices.Clone(p.Tolerations)
 	if !g.Cluster.AddsTolerations() {
+		there := map[model.Toleration]bool{}
+		for _, t := range have {
+			there[t] = true
+		}
 		for _, name := range extended(p) {
-			t := model.Toleration{Key: name, Operator: "Exists", Effect: model.NoSchedule}
-			if !slices.Contains(have, t) {
+			if t := (model.Toleration{Key: name, Operator: "Exists", Effect: model.NoSchedule}); !there[t] {
 				have, out = append(have, t), append(out, toleration(t))
 			}
 		}
@@ -142,20 +139,21 @@ func toleration(t model.Toleration) map[string]any {
 // ExtendedResourceToleration plugin of Kubernetes 1.37 does: whatever the
 // amount, 0 included, and not those of debug containers.
 func extended(p *guard.Pod) []string {
-	var out []string
+	names := map[string]bool{}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.List == "ephemeralContainers" {
 			continue
 		}
-		for _, a := range slices.Concat(c.Limits, c.Requests) {
-			if isExtended(a.Name) && !slices.Contains(out, a.Name) {
-				out = append(out, a.Name)
+		for _, list := range [][]guard.Amount{c.Limits, c.Requests} {
+			for _, a := range list {
+				if isExtended(a.Name) {
+					names[a.Name] = true
+				}
 			}
 		}
 	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(names))
 }
 
 // isExtended follows Kubernetes 1.37: a name with a domain that is not
