@@ -10,11 +10,12 @@ import (
 )
 
 // A company tells which NodeClaims' nodes wait for which others before they
-// take pods. Pods that are tied to each other by zone, or to one node, go
-// together or apart from where the first of them is bound: one that finds room
-// in the wrong zone, because the node that it is for is not up yet, leads the
-// others astray. So a node with room for such a pod waits until the node that
-// the pod is for is up.
+// take pods. Pods that are tied to each other, spread or drawn together, may go
+// where the plan has them only when others of them are bound: until then the
+// scheduler refuses them, and gives their room to whoever fits; and one that
+// finds room in the wrong zone, because its own node is not up yet, leads the
+// others astray. So a node that such pods may go to opens together with the
+// nodes of all pods that could take their room.
 type company map[string]map[string]bool
 
 // A seat is a node that is not up yet, as it will be.
@@ -27,46 +28,48 @@ type seat struct {
 	pods   []int
 }
 
-// A bond is what ties pods to each other, over the values of a label of nodes.
-type bond struct {
-	key     string
-	members map[*model.PodSpec]bool
-}
-
 // companions makes the company of a decision, once its claims are written.
 func companions(v *view, answer plan.Plan, expected places) company {
 	out := company{}
 	all := seats(v, answer, expected)
-	bonds := bondsOf(v, all)
-	for _, b := range bonds {
-		homes := map[*model.PodSpec][]*seat{}
-		for i := range all {
-			for _, p := range all[i].pods {
-				if spec := v.snapshot.Pods[p].Spec; b.members[spec] && !slices.Contains(homes[spec], &all[i]) {
-					homes[spec] = append(homes[spec], &all[i])
-				}
+	homes := map[*model.PodSpec]map[string]bool{} // claims
+	spaces := map[*model.PodSpec]string{}         // namespaces; pods of one spec are in one
+	for i := range all {
+		for _, p := range all[i].pods {
+			pod := &v.snapshot.Pods[p]
+			if homes[pod.Spec] == nil {
+				homes[pod.Spec], spaces[pod.Spec] = map[string]bool{}, pod.Namespace
+			}
+			homes[pod.Spec][all[i].claim] = true
+		}
+	}
+	bound := tied(spaces)
+	for i := range all {
+		s := &all[i]
+		loose, hosts := s.room, false
+		for _, p := range s.pods {
+			if spec := v.snapshot.Pods[p].Spec; bound[spec] {
+				loose, hosts = loose.Plus(spec.Requests, 1), true
 			}
 		}
 		for spec, at := range homes {
-			for i := range all {
-				if all[i].takes(spec) {
-					out.wait(&all[i], at, b.key)
-				}
+			if (hosts || bound[spec]) && s.takes(spec, loose) {
+				out.wait(s.claim, at)
 			}
 		}
 	}
 	return out
 }
 
-func (c company) wait(s *seat, homes []*seat, key string) {
-	for _, h := range homes {
-		if h == s || key != model.LabelHostname && s.beside(h, key) {
+func (c company) wait(claim string, homes map[string]bool) {
+	for h := range homes {
+		if h == claim {
 			continue
 		}
-		if c[s.claim] == nil {
-			c[s.claim] = map[string]bool{}
+		if c[claim] == nil {
+			c[claim] = map[string]bool{}
 		}
-		c[s.claim][h.claim] = true
+		c[claim][h] = true
 	}
 }
 
@@ -119,35 +122,30 @@ func seats(v *view, answer plan.Plan, expected places) []seat {
 	return out
 }
 
-// bondsOf lists the bonds of the pods that have a seat.
-func bondsOf(v *view, all []seat) []bond {
-	spaces := map[*model.PodSpec]string{} // namespaces; pods of one spec are in one
-	for i := range all {
-		for _, p := range all[i].pods {
-			spaces[v.snapshot.Pods[p].Spec] = v.snapshot.Pods[p].Namespace
-		}
-	}
-	var out []bond
-	add := func(spec *model.PodSpec, key string, picks func(*model.PodSpec, string) bool) {
-		b := bond{key: key, members: map[*model.PodSpec]bool{spec: true}}
+// tied are the pods whose place depends on where others are bound, or on which
+// such pods depend: by required affinity, by spread, and by anti-affinity over
+// more than one node. Pods of which each wants a node of its own are not.
+func tied(spaces map[*model.PodSpec]string) map[*model.PodSpec]bool {
+	out := map[*model.PodSpec]bool{}
+	tie := func(spec *model.PodSpec, picks func(*model.PodSpec, string) bool) {
+		out[spec] = true
 		for other, space := range spaces {
 			if picks(other, space) {
-				b.members[other] = true
+				out[other] = true
 			}
 		}
-		out = append(out, b)
 	}
 	for spec := range spaces {
 		for i := range spec.PodAffinity {
 			if t := &spec.PodAffinity[i]; t.Weight == 0 && (!t.Anti || t.TopologyKey != model.LabelHostname) {
-				add(spec, t.TopologyKey, func(other *model.PodSpec, space string) bool {
+				tie(spec, func(other *model.PodSpec, space string) bool {
 					return slices.Contains(t.Namespaces, space) && constraint.MatchSelector(t.Selector, other.Labels)
 				})
 			}
 		}
 		for i := range spec.Spread {
-			if t := &spec.Spread[i]; !t.Soft && t.TopologyKey != model.LabelHostname {
-				add(spec, t.TopologyKey, func(other *model.PodSpec, space string) bool {
+			if t := &spec.Spread[i]; !t.Soft {
+				tie(spec, func(other *model.PodSpec, space string) bool {
 					return t.SelectorNamespace == space && constraint.MatchSelector(t.Selector, other.Labels)
 				})
 			}
@@ -156,9 +154,9 @@ func bondsOf(v *view, all []seat) []bond {
 	return out
 }
 
-// takes reports whether a pod could be bound where the plan does not have it.
-func (s *seat) takes(spec *model.PodSpec) bool {
-	if s.room.Lacking(spec.Requests) != "" {
+// takes reports whether a pod could be bound to a node that has so much room.
+func (s *seat) takes(spec *model.PodSpec, room model.Resources) bool {
+	if room.Lacking(spec.Requests) != "" {
 		return false
 	}
 	if _, ok := constraint.Tolerates(spec.Tolerations, s.taints); !ok {
@@ -173,13 +171,4 @@ func (s *seat) takes(spec *model.PodSpec) bool {
 		_, ok := constraint.MatchNode(spec, labels)
 		return ok
 	})
-}
-
-// beside reports whether two nodes are sure to have the same value of a label.
-func (s *seat) beside(o *seat, key string) bool {
-	if key == model.LabelZone {
-		return len(s.zones) == 1 && slices.Equal(s.zones, o.zones)
-	}
-	mine, ok := s.labels[key]
-	return ok && mine == o.labels[key]
 }

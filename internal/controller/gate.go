@@ -40,13 +40,14 @@ type gate struct {
 
 	mu       sync.Mutex
 	waits    company
-	complete map[string]standing // nodes that are complete, but not open
+	complete map[string]time.Time // since when nodes that are not open are complete
+	standing map[string]standing
 }
 
-// A standing is since when a node is complete, and since when all nominations to
-// it have stood. The scheduler tries pods at the first sight of a node's GPUs,
-// finds the node closed, and takes their nominations back.
-type standing struct{ complete, nominated time.Time }
+// A standing is since when only nominations keep a node from opening, and since
+// when all of them have stood. The scheduler tries pods at the first sight of a
+// node's GPUs, finds the node closed, and takes their nominations back.
+type standing struct{ last, nominated time.Time }
 
 // stand is how long nominations must have stood before a node opens, and
 // standAtMost how long it waits for that.
@@ -55,13 +56,12 @@ const (
 	standAtMost = 2 * time.Second
 )
 
-// companionship is how long a node waits, from when it was made, for its
-// companions. A node that comes later than that does not hold up others.
-const companionship = 3 * time.Minute
+// companionship is how long a node that is complete waits for its companions.
+const companionship = 30 * time.Second
 
 func newGate(c client.Client, s *store, clk clock.Clock, patience time.Duration) *gate {
 	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second) // of errors
-	return &gate{client: c, store: s, places: newNominator(c, s), clock: clk, complete: map[string]standing{}, patience: patience, queue: workqueue.NewTypedRateLimitingQueue(pace)}
+	return &gate{client: c, store: s, places: newNominator(c, s), clock: clk, complete: map[string]time.Time{}, standing: map[string]standing{}, patience: patience, queue: workqueue.NewTypedRateLimitingQueue(pace)}
 }
 
 // Name implements cloudprovider.NodeLifecycleHook.
@@ -141,10 +141,11 @@ func (g *gate) next(ctx context.Context) bool {
 	defer g.queue.Done(name)
 	node, claim := g.store.nodeAndClaim(name)
 	if node == nil || !closed(node) || node.DeletionTimestamp != nil {
+		g.forget(name)
 		return true
 	}
 	if claim != nil && (unregistered(node) || g.missing(claim, node) != "") {
-		g.queue.AddAfter(name, time.Second) // what it waits for may be another node
+		g.queue.AddAfter(name, stand) // what it waits for may be another node
 		return true
 	}
 	if claim != nil && !g.settled(ctx, claim, name) {
@@ -158,11 +159,17 @@ func (g *gate) next(ctx context.Context) bool {
 		g.queue.AddRateLimited(name)
 		return true
 	}
-	g.queue.Forget(name)
-	g.mu.Lock()
-	delete(g.complete, name)
-	g.mu.Unlock()
+	g.forget(name)
 	return true
+}
+
+// forget drops what is known of a node that is open, or gone.
+func (g *gate) forget(node string) {
+	g.queue.Forget(node)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.complete, node)
+	delete(g.standing, node)
 }
 
 // settled renews the nominations to a complete node, and reports whether it may
@@ -175,15 +182,15 @@ func (g *gate) settled(ctx context.Context, claim *karpenter.NodeClaim, node str
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	s, known := g.complete[node]
+	s, known := g.standing[node]
 	if !known {
 		s = standing{now, now}
 	}
 	if len(lost) > 0 {
 		s.nominated = now
 	}
-	g.complete[node] = s
-	return now.Sub(s.nominated) >= stand || now.Sub(s.complete) >= standAtMost
+	g.standing[node] = s
+	return now.Sub(s.nominated) >= stand || now.Sub(s.last) >= standAtMost
 }
 
 // close keeps pods off a node, and says why.
@@ -232,18 +239,27 @@ func (g *gate) missing(claim *karpenter.NodeClaim, node *corev1.Node) string {
 			return "its GPUs have not come up"
 		}
 	}
-	if age >= companionship {
-		return ""
-	}
 	g.mu.Lock()
 	companions := g.waits[claim.Name]
 	g.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(companions)) {
-		if g.store.comes(name) {
-			return "the node of nodeclaim " + name + ", for pods that belong together with others, has not come up"
+		if g.store.comes(name) && g.waitsSince(node.Name) < companionship {
+			return "the node of nodeclaim " + name + " has not come up, and their pods depend on each other"
 		}
 	}
 	return ""
+}
+
+// waitsSince is how long a complete node has been waiting for companions.
+func (g *gate) waitsSince(node string) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	since, known := g.complete[node]
+	if !known {
+		since = g.clock.Now()
+		g.complete[node] = since
+	}
+	return g.clock.Since(since)
 }
 
 func unregistered(node *corev1.Node) bool {

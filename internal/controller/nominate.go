@@ -28,9 +28,9 @@ import (
 // another node has to be bought.
 //
 // The nomination stands before a node takes its first pod (gate.go). The
-// scheduler takes a nomination back whenever it tries a pod and finds no place,
-// as while GPUs have not come up; it is renewed at once. It tries a pod ever more
-// seldom, so that this comes to rest.
+// scheduler takes a nomination back whenever it tries a pod and finds no place;
+// to an open node it is then renewed, ever more slowly: that a nomination goes
+// makes the scheduler try others.
 type nominator struct {
 	client client.Client
 	store  *store
@@ -95,7 +95,6 @@ func (n *nominator) next(ctx context.Context) bool {
 		n.queue.AddRateLimited(key)
 		return true
 	}
-	n.queue.Forget(key)
 	return true
 }
 
@@ -132,7 +131,7 @@ func (n *nominator) saw(pod *corev1.Pod) (astray bool) {
 	}
 	if pod.Spec.NodeName == "" {
 		if n.mine[pod.UID] != "" {
-			n.queue.Add(key)
+			n.queue.AddRateLimited(key)
 		}
 		return false
 	}
@@ -141,8 +140,8 @@ func (n *nominator) saw(pod *corev1.Pod) (astray bool) {
 }
 
 // due returns the node that a pod is to be nominated to, "" if there is nothing
-// to do: the node has not come, or it is nominated. What the scheduler has
-// nominated in order to preempt stays.
+// to do: the node has not come or is not open, or it is nominated. What the
+// scheduler has nominated in order to preempt stays.
 func (n *nominator) due(key string) (pod *corev1.Pod, node string) {
 	n.mu.Lock()
 	p, ok := n.places[key]
@@ -153,6 +152,7 @@ func (n *nominator) due(key string) (pod *corev1.Pod, node string) {
 	}
 	pod, node = n.store.whereabouts(key, p)
 	if pod == nil || pod.Status.NominatedNodeName == node {
+		n.queue.Forget(key)
 		return nil, ""
 	}
 	if have := pod.Status.NominatedNodeName; have != "" && have != mine {
@@ -161,7 +161,7 @@ func (n *nominator) due(key string) (pod *corev1.Pod, node string) {
 	return pod, node
 }
 
-// whereabouts are a pod that waits, and the node of its place if that has come.
+// whereabouts are a pod that waits, and the node of its place if that is open.
 func (s *store) whereabouts(key string, p place) (pod *corev1.Pod, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,13 +169,14 @@ func (s *store) whereabouts(key string, p place) (pod *corev1.Pod, node string) 
 	if !ok || !e.waits || e.object.UID != p.uid {
 		return nil, ""
 	}
-	if _, ok := s.nodes.get(p.node); ok {
-		return e.object, p.node
+	n, ok := s.nodes.get(p.node)
+	if c, is := s.claims.get(p.claim); is && !ok {
+		n, ok = s.nodes.get(s.nodeOf[c.object.Status.ProviderID])
 	}
-	if c, ok := s.claims.get(p.claim); ok {
-		node = s.nodeOf[c.object.Status.ProviderID]
+	if !ok || closed(n.object) {
+		return e.object, ""
 	}
-	return e.object, node
+	return e.object, n.object.Name
 }
 
 // nominate writes one nomination. A pod that is bound or gone needs none, and
