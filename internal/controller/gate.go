@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,7 +27,7 @@ import (
 // before: it is ready, its GPUs are there, and so are its companions
 // (company.go). Until then it is cordoned, which DaemonSets such as the device
 // plugin do not mind, and bears the annotation model.AnnotationHeld. Its pods are
-// nominated to it before it opens, so that no others take their place.
+// nominated to it before it opens, and no others take their place.
 //
 // The gate is one of Karpenter's registration hooks: a node bears the taint
 // karpenter.sh/unregistered until it is cordoned.
@@ -78,11 +79,10 @@ func (g *gate) Registered(ctx context.Context, claim *karpenter.NodeClaim) (clou
 	if err := g.places.nominateAll(ctx, pods, node.Name); err != nil {
 		return done, err
 	}
-	why := g.missing(claim, node)
-	if len(pods) == 0 || why == "" || node.Spec.Unschedulable {
+	if len(pods) == 0 || node.Spec.Unschedulable {
 		return done, nil
 	}
-	err = g.close(ctx, node, why)
+	err = g.close(ctx, node, cmp.Or(g.missing(claim, node), "its pods are not nominated to it yet"))
 	if apierrors.IsConflict(err) {
 		return cloudprovider.NodeLifecycleHookResult{Requeue: true}, nil
 	}

@@ -41,6 +41,9 @@ type observer struct {
 	now     func() time.Time
 	// held lists the taints of a node that are to be overlooked; nil is none.
 	held func(node *corev1.Node, declared []corev1.Taint) []corev1.Taint
+	// ours reports whether a pod is nominated by this controller, whose reasons
+	// are looked at anew each time; nil is never.
+	ours func(*corev1.Pod) bool
 
 	frame     *intake.Frame
 	documents int
@@ -203,7 +206,7 @@ func (o *observer) pods(v *view, leaving map[string]bool) (out []model.Pod, nomi
 			if lowest, ok := ending[node]; ok && lowest < e.read.Spec.Priority {
 				return // it preempts: its place is about to be free
 			}
-			if gone, known := leaving[node]; known && !gone {
+			if gone, known := leaving[node]; known && !gone && (o.ours == nil || !o.ours(e.object)) {
 				nominated[keyOf(e.object)] = node
 			}
 		}
