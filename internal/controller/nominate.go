@@ -35,11 +35,13 @@ type nominator struct {
 	client client.Client
 	store  *store
 	queue  workqueue.TypedRateLimitingInterface[string]
+	settle time.Duration // see resettling
 
 	mu       sync.Mutex
 	places   places
-	mine     map[types.UID]string // nominations given, which alone are written over
-	reported bool                 // that nominations are not allowed
+	mine     map[types.UID]string    // nominations given, which alone are written over
+	lost     map[types.UID]time.Time // when pods were seen to have lost their places
+	reported bool                    // that nominations are not allowed
 }
 
 // places are where pods, by "namespace/name", are expected.
@@ -59,7 +61,7 @@ func (p places) expect(node, claim string, pods ...*corev1.Pod) {
 
 func newNominator(c client.Client, s *store) *nominator {
 	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second) // of errors
-	return &nominator{client: c, store: s, queue: workqueue.NewTypedRateLimitingQueue(pace), mine: map[types.UID]string{}}
+	return &nominator{client: c, store: s, queue: workqueue.NewTypedRateLimitingQueue(pace), settle: resettling, mine: map[types.UID]string{}, lost: map[types.UID]time.Time{}}
 }
 
 // Run nominates until ctx is done.
@@ -75,6 +77,32 @@ func (n *nominator) Run(ctx context.Context) {
 	<-ctx.Done()
 	n.queue.ShutDown()
 	wg.Wait()
+}
+
+// resettling is how long a pod whose place another has taken waits before a node
+// is bought for it. The other's own place is free then, but the watch may bring
+// the news of one binding long after that of another.
+const resettling = 5 * time.Second
+
+// displaced reports whether a pod has just lost its place on a node that is
+// there, and open.
+func (n *nominator) displaced(pod *corev1.Pod) bool {
+	key := keyOf(pod)
+	n.mu.Lock()
+	p, had := n.places[key]
+	n.mu.Unlock()
+	if had && p.uid == pod.UID {
+		_, node := n.store.whereabouts(key, p)
+		had = node != ""
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since, known := n.lost[pod.UID]
+	if !known && had {
+		since, known = time.Now(), true
+		n.lost[pod.UID] = since
+	}
+	return known && time.Since(since) < n.settle
 }
 
 // nominators is how many pods are nominated at once.
@@ -109,6 +137,11 @@ func (n *nominator) expect(all places) {
 		}
 	}
 	n.mine = mine
+	for uid, since := range n.lost {
+		if time.Since(since) > time.Minute {
+			delete(n.lost, uid)
+		}
+	}
 	n.mu.Unlock()
 	for key := range all {
 		n.queue.Add(key)

@@ -103,6 +103,7 @@ func (p *provisioner) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.postpone(v, &answer)
 	failed := p.launch(ctx, v, answer.Launches, expected)
 	loopSeconds.Observe(p.clock.Now().Sub(start).Seconds())
 	p.tell(ctx, v, answer, expected)
@@ -157,6 +158,22 @@ func unplacedPods(answer plan.Plan) []int {
 		out = append(out, r.Pods...)
 	}
 	return out
+}
+
+// postpone takes launches out of a plan that are for pods whose places others
+// have just taken: another look, soon, will show which places that has freed.
+func (p *provisioner) postpone(v *view, answer *plan.Plan) {
+	if p.gate == nil {
+		return
+	}
+	answer.Launches = slices.DeleteFunc(answer.Launches, func(l plan.Launch) bool {
+		if !slices.ContainsFunc(l.Pods, func(i int) bool { return p.gate.places.displaced(v.objects[i]) }) {
+			return false
+		}
+		answer.Cost -= l.Price
+		time.AfterFunc(p.gate.places.settle, p.batch.Trigger)
+		return true
+	})
 }
 
 // launch creates the NodeClaims of a plan, many at once, and adds to where pods

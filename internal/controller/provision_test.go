@@ -325,7 +325,8 @@ func TestANodeInFlightIsCountedUntilItIsComplete(t *testing.T) {
 }
 
 // The scheduler gives a node to whom it likes: the pod that it was bought for,
-// and that finds it full, gets another at once, and no third.
+// and that finds it full, gets another when it is sure that there is no place
+// that this has freed, and no third.
 func TestAPodWhoseNodeOthersTookIsOrderedForAgain(t *testing.T) {
 	b := newBench(t, pool("gpu", g4dnXLarge+onlySpot))
 	b.pods("p", 1, oneGPU)
@@ -334,6 +335,11 @@ func TestAPodWhoseNodeOthersTookIsOrderedForAgain(t *testing.T) {
 	b.pods("other", 1, oneGPU, func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.Phase, p.Status.Conditions = "node-1", corev1.PodRunning, nil
 	})
+	b.mustDecide()
+	if n := len(b.claims()); n != 1 {
+		t.Errorf("%d nodeclaims: the pod got another node before all bindings were heard of", n)
+	}
+	b.brain.gate.places.settle = 0
 	for range 2 {
 		b.mustDecide()
 		if n := len(b.claims()); n != 2 {
