@@ -72,7 +72,7 @@ Writes the objects of the current cluster that a plan depends on as one YAML
 list. Secrets are not read; command lines, user data and values of environment
 variables are left out, but for those that say which GPUs a container sees.
 Every command takes the file in place of the cluster. With --scan it holds what
-kerf guard scan looks at too: CronJobs, claims, and what enforces the guard.`,
+kerf guard scan looks at too: CronJobs and claims of devices.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error { return a.snapshot(c, file) },
 	}

@@ -44,6 +44,9 @@ var kinds = []kind{
 	{"RuntimeClass", "runtimeclasses", "node.k8s.io", []string{"v1"}, false, false},
 	{"ResourceQuota", "resourcequotas", "", []string{"v1"}, false, false},
 	{"LimitRange", "limitranges", "", []string{"v1"}, false, false},
+	// What enforces the guard: pods that it refuses are not planned for.
+	{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "admissionregistration.k8s.io", []string{"v1"}, false, true},
+	{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "admissionregistration.k8s.io", []string{"v1"}, false, true},
 }
 
 // audited are the kinds that a scan of the guard looks at beyond those.
@@ -51,8 +54,6 @@ var audited = []kind{
 	{"CronJob", "cronjobs", "batch", []string{"v1"}, false, false},
 	{"ResourceClaim", "resourceclaims", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, false},
 	{"ResourceClaimTemplate", "resourceclaimtemplates", "resource.k8s.io", []string{"v1", "v1beta2", "v1beta1"}, false, false},
-	{"ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "admissionregistration.k8s.io", []string{"v1"}, false, false},
-	{"ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "admissionregistration.k8s.io", []string{"v1"}, false, false},
 }
 
 // planned are the kinds of a plan that no rule of the guard is about.

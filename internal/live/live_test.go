@@ -303,6 +303,38 @@ func TestTheClusterAsAPlanSeesIt(t *testing.T) {
 	}
 }
 
+// "What if I applied this": where the cluster's guard would refuse a pod, no node
+// is planned for it.
+func TestAPlanGoesByTheGuardOfTheCluster(t *testing.T) {
+	const pod = `apiVersion: v1
+kind: Pod
+metadata: {name: sly, namespace: team-a}
+spec: {containers: [{name: c, image: i, env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}]}
+`
+	const hook = `
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: kerf-guard, uid: vw}
+webhooks: [{name: pods.guard.kerf.dev, failurePolicy: Ignore}]
+`
+	for name, c := range map[string]struct {
+		cluster string
+		refused bool
+	}{"with a guard": {aCluster + hook, true}, "without": {aCluster, false}} {
+		t.Run(name, func(t *testing.T) {
+			loaded, err := intake.LoadOver(read(t, serve(t, c.cluster)).Documents(), []source.File{{Name: "sly.yaml", Data: []byte(pod)}}, intake.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(loaded.Snapshot.Pods, func(p model.Pod) bool { return p.Name == "sly" })
+			if i < 0 || len(loaded.Snapshot.Pods[i].Spec.Refused) > 0 != c.refused {
+				t.Errorf("the pod is at %d of %+v", i, loaded.Snapshot.Pods)
+			}
+		})
+	}
+}
+
 func TestWhatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		path string

@@ -51,7 +51,7 @@ func Read(ctx context.Context, c dynamic.Interface) (Objects, error) {
 }
 
 // ReadAll lists also what a scan of the guard looks at: what makes pods later,
-// resource claims, and what enforces the guard. Only pods must be listed; what
+// and resource claims. Only pods must be listed; what
 // else may not be is left out of the scan, with a note.
 func ReadAll(ctx context.Context, c dynamic.Interface) (Objects, error) {
 	r := &reading{client: c, configs: configMaps{}, what: "scan"}
