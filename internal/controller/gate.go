@@ -50,11 +50,14 @@ type gate struct {
 // node's GPUs, finds the node closed, and takes their nominations back.
 type standing struct{ last, nominated time.Time }
 
+// look is how often a closed node is looked at, though nothing was seen to happen.
+const look = 250 * time.Millisecond
+
 // stand is how long nominations must have stood before a node opens, and
 // standAtMost how long it waits for that.
 const (
-	stand       = 250 * time.Millisecond
-	standAtMost = 2 * time.Second
+	stand       = time.Second
+	standAtMost = 5 * time.Second
 )
 
 // companionship is how long a node that is complete waits for its companions.
@@ -145,11 +148,11 @@ func (g *gate) next(ctx context.Context) bool {
 		return true
 	}
 	if claim != nil && (unregistered(node) || g.missing(claim, node) != "") {
-		g.queue.AddAfter(name, stand) // what it waits for may be another node
+		g.queue.AddAfter(name, look) // what it waits for may be another node
 		return true
 	}
 	if claim != nil && !g.settled(ctx, claim, name) {
-		g.queue.AddAfter(name, stand)
+		g.queue.AddAfter(name, look)
 		return true
 	}
 	if err := g.open(ctx, node); client.IgnoreNotFound(err) != nil {
@@ -160,6 +163,9 @@ func (g *gate) next(ctx context.Context) bool {
 		return true
 	}
 	g.forget(name)
+	if claim != nil {
+		g.places.again(g.places.expectedOn(claim, name))
+	}
 	return true
 }
 

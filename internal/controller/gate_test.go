@@ -105,7 +105,7 @@ func TestANodeOpensWhenItIsWhatWasOrdered(t *testing.T) {
 				if got := b.nominated("p-0"); got != "node-1" {
 					t.Errorf("before the node opens its pod is nominated to %q", got)
 				}
-				time.Sleep(stand)
+				time.Sleep(look)
 			}
 			n = b.node("node-1")
 			if n.Spec.Unschedulable || n.Annotations[model.AnnotationHeld] != "" || len(n.Spec.Taints) > 0 {

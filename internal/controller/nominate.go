@@ -172,6 +172,13 @@ func (n *nominator) saw(pod *corev1.Pod) (astray bool) {
 	return n.mine[pod.UID] != pod.Spec.NodeName
 }
 
+// again looks at the nominations of pods once more.
+func (n *nominator) again(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		n.queue.AddAfter(keyOf(pod), look)
+	}
+}
+
 // due returns the node that a pod is to be nominated to, "" if there is nothing
 // to do: the node has not come or is not open, or it is nominated. What the
 // scheduler has nominated in order to preempt stays.
