@@ -107,7 +107,7 @@ func (b *brain) changed(o any) {
 	if object, ok := o.(client.Object); ok && b.observer.store.Set(object) {
 		b.batch.Trigger()
 	}
-	if b.gate.saw(o) {
+	if pod, ok := o.(*corev1.Pod); ok && b.gate.places.saw(pod) {
 		b.batch.Trigger()
 	}
 }

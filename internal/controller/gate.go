@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,46 +25,37 @@ import (
 // A gate opens a node that pods wait for when it is what was ordered, and not
 // before: it is ready, its GPUs are there, and so are its companions
 // (company.go). Until then it is cordoned, which DaemonSets such as the device
-// plugin do not mind, and bears the annotation model.AnnotationHeld. Its pods are
-// nominated to it before it opens, and no others take their place.
+// plugin do not mind, and bears the annotation model.AnnotationHeld. It is closed
+// as it registers: the gate is one of Karpenter's registration hooks.
 //
-// The gate is one of Karpenter's registration hooks: a node bears the taint
-// karpenter.sh/unregistered until it is cordoned.
+// Its pods are nominated to it right before it opens. Earlier it would not last:
+// whatever happens to a node has the scheduler try pods anew, and it takes the
+// nomination of each that finds no place. For the same reason nodes open
+// together, at every tick those that are complete.
 type gate struct {
 	client   client.Client
 	store    *store
 	places   *nominator
 	clock    clock.Clock
 	patience time.Duration // how long GPUs are waited for
-	queue    workqueue.TypedRateLimitingInterface[string]
 
 	mu       sync.Mutex
 	waits    company
-	complete map[string]time.Time // since when nodes that are not open are complete
-	standing map[string]standing
+	complete map[string]time.Time // since when nodes wait for companions alone
 }
 
-// A standing is since when only nominations keep a node from opening, and since
-// when all of them have stood. The scheduler tries pods at the first sight of a
-// node's GPUs, finds the node closed, and takes their nominations back.
-type standing struct{ last, nominated time.Time }
-
-// look is how often a closed node is looked at, though nothing was seen to happen.
-const look = 250 * time.Millisecond
-
-// stand is how long nominations must have stood before a node opens, and
-// standAtMost how long it waits for that.
 const (
-	stand       = time.Second
-	standAtMost = 5 * time.Second
+	// tick is how often complete nodes are opened: often enough for nobody to
+	// notice, and seldom enough for the scheduler to be done with the last ones.
+	tick = 500 * time.Millisecond
+	// heard is how long the scheduler is given to hear of nominations.
+	heard = 50 * time.Millisecond
+	// companionship is how long a node that is complete waits for its companions.
+	companionship = 30 * time.Second
 )
 
-// companionship is how long a node that is complete waits for its companions.
-const companionship = 30 * time.Second
-
 func newGate(c client.Client, s *store, clk clock.Clock, patience time.Duration) *gate {
-	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second) // of errors
-	return &gate{client: c, store: s, places: newNominator(c, s), clock: clk, complete: map[string]time.Time{}, standing: map[string]standing{}, patience: patience, queue: workqueue.NewTypedRateLimitingQueue(pace)}
+	return &gate{client: c, store: s, places: newNominator(c, s), clock: clk, patience: patience, complete: map[string]time.Time{}}
 }
 
 // Name implements cloudprovider.NodeLifecycleHook.
@@ -78,14 +68,10 @@ func (g *gate) Registered(ctx context.Context, claim *karpenter.NodeClaim) (clou
 	if err != nil {
 		return done, nil // the registration says so itself
 	}
-	pods := g.places.expectedOn(claim, node.Name)
-	if err := g.places.nominateAll(ctx, pods, node.Name); err != nil {
-		return done, err
-	}
-	if len(pods) == 0 || node.Spec.Unschedulable {
+	if node.Spec.Unschedulable || len(g.places.expectedOn(claim, node.Name)) == 0 {
 		return done, nil
 	}
-	err = g.close(ctx, node, cmp.Or(g.missing(claim, node), "its pods are not nominated to it yet"))
+	err = g.close(ctx, node, cmp.Or(g.missing(claim, node), "it opens together with others"))
 	if apierrors.IsConflict(err) {
 		return cloudprovider.NodeLifecycleHookResult{Requeue: true}, nil
 	}
@@ -101,20 +87,6 @@ func (g *gate) expect(where places, waits company) {
 	g.waits = waits
 }
 
-// saw has a node that is held looked at, and a pod that lost its nomination. It
-// reports whether a decision should follow.
-func (g *gate) saw(o any) (decide bool) {
-	switch v := o.(type) {
-	case *corev1.Pod:
-		return g.places.saw(v)
-	case *corev1.Node:
-		if closed(v) {
-			g.queue.Add(v.Name)
-		}
-	}
-	return false
-}
-
 // closed reports whether the gate keeps pods off a node.
 func closed(node *corev1.Node) bool { return node.Annotations[model.AnnotationHeld] != "" }
 
@@ -124,80 +96,55 @@ func (g *gate) Run(ctx context.Context) {
 	defer others.Wait()
 	others.Go(func() { g.places.Run(ctx) })
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("gate"))
-	var wg sync.WaitGroup
-	for range nominators {
-		wg.Go(func() {
-			for g.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	g.queue.ShutDown()
-	wg.Wait()
-}
-
-func (g *gate) next(ctx context.Context) bool {
-	name, down := g.queue.Get()
-	if down {
-		return false
-	}
-	defer g.queue.Done(name)
-	node, claim := g.store.nodeAndClaim(name)
-	if node == nil || !closed(node) || node.DeletionTimestamp != nil {
-		g.forget(name)
-		return true
-	}
-	if claim != nil && (unregistered(node) || g.missing(claim, node) != "") {
-		g.queue.AddAfter(name, look) // what it waits for may be another node
-		return true
-	}
-	if claim != nil && !g.settled(ctx, claim, name) {
-		g.queue.AddAfter(name, look)
-		return true
-	}
-	if err := g.open(ctx, node); client.IgnoreNotFound(err) != nil {
-		if !apierrors.IsConflict(err) {
-			log.FromContext(ctx).Error(err, "a node is not open to pods yet; this is tried again", "node", name)
+	for every := time.NewTicker(tick); ; {
+		select {
+		case <-ctx.Done():
+			every.Stop()
+			return
+		case <-every.C:
+			g.open(ctx)
 		}
-		g.queue.AddRateLimited(name)
-		return true
 	}
-	g.forget(name)
-	if claim != nil {
-		g.places.again(g.places.expectedOn(claim, name))
-	}
-	return true
 }
 
-// forget drops what is known of a node that is open, or gone.
-func (g *gate) forget(node string) {
-	g.queue.Forget(node)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.complete, node)
-	delete(g.standing, node)
+// An arrival is a closed node, and what it was ordered as.
+type arrival struct {
+	node  *corev1.Node
+	claim *karpenter.NodeClaim // nil when it is gone
 }
 
-// settled renews the nominations to a complete node, and reports whether it may
-// open.
-func (g *gate) settled(ctx context.Context, claim *karpenter.NodeClaim, node string) bool {
-	lost := slices.DeleteFunc(g.places.expectedOn(claim, node), func(p *corev1.Pod) bool { return p.Status.NominatedNodeName != "" })
-	if err := g.places.nominateAll(ctx, lost, node); err != nil {
-		log.FromContext(ctx).V(1).Info("nominations are tried again", "node", node, "error", err.Error())
+// open opens the nodes that are complete, once their pods are nominated. What
+// does not succeed is tried again at the next tick.
+func (g *gate) open(ctx context.Context) {
+	var list []arrival
+	for _, a := range g.store.arrivals() {
+		if a.claim == nil || !unregistered(a.node) && g.missing(a.claim, a.node) == "" {
+			list = append(list, a)
+		}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	s, known := g.standing[node]
-	if !known {
-		s = standing{now, now}
+	if len(list) == 0 {
+		return
 	}
-	if len(lost) > 0 {
-		s.nominated = now
-	}
-	g.standing[node] = s
-	return now.Sub(s.nominated) >= stand || now.Sub(s.last) >= standAtMost
+	each(len(list), openers, func(i int) {
+		if list[i].claim == nil {
+			return
+		}
+		pods := g.places.expectedOn(list[i].claim, list[i].node.Name)
+		if err := g.places.nominateAll(ctx, pods, list[i].node.Name); err != nil {
+			log.FromContext(ctx).Error(err, "a node opens without all of its pods nominated to it", "node", list[i].node.Name)
+		}
+	})
+	time.Sleep(heard)
+	each(len(list), openers, func(i int) {
+		err := g.letIn(ctx, list[i].node)
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "a node is not open to pods yet; this is tried again", "node", list[i].node.Name)
+		}
+	})
 }
+
+// openers is how many nodes are opened at once.
+const openers = 16
 
 // close keeps pods off a node, and says why.
 func (g *gate) close(ctx context.Context, node *corev1.Node, why string) error {
@@ -210,10 +157,13 @@ func (g *gate) close(ctx context.Context, node *corev1.Node, why string) error {
 	})
 }
 
-// open lets pods onto a node. The taint that Kubernetes has set for a cordoned
+// letIn lets pods onto a node. The taint that Kubernetes has set for a cordoned
 // node, and takes off a moment later, goes at the same time: until it is gone
 // the scheduler finds no place on the node, and takes the nominations back.
-func (g *gate) open(ctx context.Context, node *corev1.Node) error {
+func (g *gate) letIn(ctx context.Context, node *corev1.Node) error {
+	g.mu.Lock()
+	delete(g.complete, node.Name)
+	g.mu.Unlock()
 	return g.patch(ctx, node, func(n *corev1.Node) {
 		n.Spec.Unschedulable = false
 		delete(n.Annotations, model.AnnotationHeld)
@@ -233,27 +183,44 @@ func (g *gate) patch(ctx context.Context, node *corev1.Node, change func(*corev1
 
 // missing says what a node waits for, "" for nothing.
 func (g *gate) missing(claim *karpenter.NodeClaim, node *corev1.Node) string {
-	if !ready(node) {
-		return "its kubelet is not ready"
-	}
-	age := g.clock.Since(node.CreationTimestamp.Time)
-	if age < g.patience {
-		if t := passing(claim, node); t != nil {
-			return "the taint " + t.ToString() + " is still on it"
-		}
-		if !equipped(claim, node) {
-			return "its GPUs have not come up"
-		}
+	if why := g.lacks(claim, node); why != "" {
+		return why
 	}
 	g.mu.Lock()
 	companions := g.waits[claim.Name]
 	g.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(companions)) {
-		if g.store.comes(name) && g.waitsSince(node.Name) < companionship {
+		if g.comes(name) && g.waitsSince(node.Name) < companionship {
 			return "the node of nodeclaim " + name + " has not come up, and their pods depend on each other"
 		}
 	}
 	return ""
+}
+
+// lacks says what a node lacks by itself.
+func (g *gate) lacks(claim *karpenter.NodeClaim, node *corev1.Node) string {
+	if !ready(node) {
+		return "its kubelet is not ready"
+	}
+	if g.clock.Since(node.CreationTimestamp.Time) >= g.patience {
+		return ""
+	}
+	if t := passing(claim, node); t != nil {
+		return "the taint " + t.ToString() + " is still on it"
+	}
+	if !equipped(claim, node) {
+		return "its GPUs have not come up"
+	}
+	return ""
+}
+
+// comes reports whether a claim's node is still to come up.
+func (g *gate) comes(claim string) bool {
+	node, c := g.store.nodeOfClaim(claim)
+	if c == nil {
+		return false
+	}
+	return node == nil || unregistered(node) || g.lacks(c, node) != ""
 }
 
 // waitsSince is how long a complete node has been waiting for companions.
@@ -301,34 +268,38 @@ func gpus(list corev1.ResourceList) bool {
 	return false
 }
 
-// comes reports whether a claim's node is still to come up.
-func (s *store) comes(claim string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, ok := s.claims.get(claim)
-	if !ok || c.read.Node.Leaving {
-		return false
-	}
-	n, ok := s.nodes.get(s.nodeOf[c.object.Status.ProviderID])
-	return !ok || !ready(n.object) || !equipped(c.object, n.object)
-}
-
 func ready(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// nodeAndClaim are a node and its claim, as far as there are such.
-func (s *store) nodeAndClaim(name string) (*corev1.Node, *karpenter.NodeClaim) {
+// arrivals lists the nodes that are closed and not on their way out.
+func (s *store) arrivals() []arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, ok := s.nodes.get(name)
-	if !ok {
+	var out []arrival
+	s.nodes.each(func(n *nodeEntry) {
+		if !closed(n.object) || n.read.Leaving {
+			return
+		}
+		a := arrival{node: n.object}
+		if c, ok := s.claims.get(s.claimOf[n.object.Spec.ProviderID]); ok {
+			a.claim = c.object
+		}
+		out = append(out, a)
+	})
+	return out
+}
+
+// nodeOfClaim is a claim that is not on its way out, and its node once it has come.
+func (s *store) nodeOfClaim(name string) (*corev1.Node, *karpenter.NodeClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.claims.get(name)
+	if !ok || c.read.Node.Leaving {
 		return nil, nil
 	}
-	if c, ok := s.claims.get(s.claimOf[n.object.Spec.ProviderID]); ok {
-		return n.object, c.object
-	}
-	return n.object, nil
+	n, _ := s.nodes.get(s.nodeOf[c.object.Status.ProviderID])
+	return n.object, c.object
 }

@@ -30,7 +30,6 @@ func (b *bench) node(name string, change ...func(*corev1.Node)) *corev1.Node {
 		must(b.t, b.api.Status().Update(b.t.Context(), n))
 	}
 	b.brain.observer.store.Set(n)
-	_ = b.brain.gate.saw(n)
 	return n
 }
 
@@ -49,12 +48,10 @@ func (b *bench) registers(c karpenter.NodeClaim, name string) *corev1.Node {
 	return b.node(name)
 }
 
-// looks has the gate look at what it was shown.
-func (b *bench) looks() {
+// ticks has the gate open what is complete.
+func (b *bench) ticks() {
 	b.t.Helper()
-	for b.brain.gate.queue.Len() > 0 {
-		b.brain.gate.next(b.t.Context())
-	}
+	b.brain.gate.open(b.t.Context())
 }
 
 func withoutGPUs(n *corev1.Node) { delete(n.Status.Allocatable, "nvidia.com/gpu") }
@@ -72,7 +69,7 @@ func TestANodeOpensWhenItIsWhatWasOrdered(t *testing.T) {
 			func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse },
 			func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, "its kubelet is not ready",
 		},
-		"nominations": {func(*corev1.Node) {}, func(*corev1.Node) {}, "its pods are not nominated to it yet"},
+		"nothing": {func(*corev1.Node) {}, func(*corev1.Node) {}, "it opens together with others"},
 		"a startup taint less": {
 			func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{startup} },
 			func(n *corev1.Node) {
@@ -89,24 +86,13 @@ func TestANodeOpensWhenItIsWhatWasOrdered(t *testing.T) {
 			if !n.Spec.Unschedulable || n.Annotations[model.AnnotationHeld] != c.why {
 				t.Fatalf("the node is open, or closed because %q; want %q", n.Annotations[model.AnnotationHeld], c.why)
 			}
-			b.looks()
+			b.ticks()
 			b.mustDecide()
 			if n := len(b.claims()); n != 1 {
 				t.Errorf("%d nodeclaims: a node that is closed was bought again", n)
 			}
-			b.nominates("p-0", "")
 			b.node("node-1", c.gets)
-			for range 10 {
-				b.sees("p-0")
-				b.looks()
-				if b.node("node-1").Annotations[model.AnnotationHeld] == "" {
-					break
-				}
-				if got := b.nominated("p-0"); got != "node-1" {
-					t.Errorf("before the node opens its pod is nominated to %q", got)
-				}
-				time.Sleep(look)
-			}
+			b.ticks()
 			n = b.node("node-1")
 			if n.Spec.Unschedulable || n.Annotations[model.AnnotationHeld] != "" || len(n.Spec.Taints) > 0 {
 				t.Errorf("the node is still closed: %+v %v", n.Spec, n.Annotations)
@@ -137,7 +123,7 @@ func TestNodesThatNeedNoGateHaveNone(t *testing.T) {
 		claim := b.arrives(b.claims()[0], "node-1", withoutGPUs, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		b.registers(claim, "node-1")
 		b.node("node-1", withGPUs)
-		b.looks()
+		b.ticks()
 		if n := b.node("node-1"); !n.Spec.Unschedulable || n.Annotations[model.AnnotationHeld] != "" {
 			t.Error("it is not as that person left it")
 		}
@@ -151,7 +137,7 @@ func TestGPUsThatNeverComeDoNotKeepANodeClosed(t *testing.T) {
 	b.registers(b.arrives(b.claims()[0], "node-1", withoutGPUs), "node-1")
 	b.clock.Step(11 * time.Minute)
 	await(t, func() bool {
-		b.looks()
+		b.ticks()
 		return !b.node("node-1").Spec.Unschedulable
 	})
 }
@@ -184,7 +170,7 @@ func TestANodeWaitsForThoseOfPodsThatWouldGoAstray(t *testing.T) {
 			if got := n.Annotations[model.AnnotationHeld]; !n.Spec.Unschedulable || !strings.Contains(got, claims[1].Name) {
 				t.Fatalf("the node is open, or closed because %q", got)
 			}
-			b.looks()
+			b.ticks()
 			if !b.node("zone-b").Spec.Unschedulable {
 				t.Fatal("the node did not wait")
 			}
@@ -195,7 +181,7 @@ func TestANodeWaitsForThoseOfPodsThatWouldGoAstray(t *testing.T) {
 			}
 			await(t, func() bool {
 				b.node("zone-b")
-				b.looks()
+				b.ticks()
 				return !b.node("zone-b").Spec.Unschedulable
 			})
 		})

@@ -27,10 +27,9 @@ import (
 // first, those that were to have that node find no room on the others, and
 // another node has to be bought.
 //
-// The nomination stands before a node takes its first pod (gate.go). The
-// scheduler takes a nomination back whenever it tries a pod and finds no place;
-// to an open node it is then renewed, ever more slowly: that a nomination goes
-// makes the scheduler try others.
+// Pods are nominated when their node opens (gate.go). The scheduler takes a
+// nomination back whenever it tries a pod and finds no place; it is then renewed,
+// ever more slowly: that a nomination goes makes the scheduler try others.
 type nominator struct {
 	client client.Client
 	store  *store
@@ -170,13 +169,6 @@ func (n *nominator) saw(pod *corev1.Pod) (astray bool) {
 	}
 	delete(n.places, key)
 	return n.mine[pod.UID] != pod.Spec.NodeName
-}
-
-// again looks at the nominations of pods once more.
-func (n *nominator) again(pods []*corev1.Pod) {
-	for _, pod := range pods {
-		n.queue.AddAfter(keyOf(pod), look)
-	}
 }
 
 // due returns the node that a pod is to be nominated to, "" if there is nothing

@@ -54,36 +54,35 @@ func (b *bench) settles() {
 	}
 }
 
-func TestPodsAreNominatedBeforeTheirNodeTakesAny(t *testing.T) {
-	b := newBench(t, pool("gpu", g4dnXLarge+onlySpot))
-	b.pods("p", 2, oneGPU)
-	b.mustDecide()
-	b.settles()
-	claims := b.claims()
-	for _, restarted := range []bool{false, true} {
-		c := b.arrives(claims[0], "node-1")
-		claims = claims[1:]
-		if restarted {
-			b.restart() // it has decided nothing yet: the claim knows its pods
-		}
-		if result, err := b.brain.gate.Registered(t.Context(), &c); err != nil || result.Requeue || result.RequeueAfter > 0 {
-			t.Fatalf("the node is held back: %+v, %v", result, err)
-		}
-		of := c.Annotations[nodepool.AnnotationPods]
-		for _, pod := range []string{"p-0", "p-1"} {
-			want := ""
-			if of == "default/"+pod {
-				want = "node-1"
+// A node opens to its own pods, whether its controller has decided on them or
+// finds them on the claim.
+func TestPodsAreNominatedToTheNodeThatOpens(t *testing.T) {
+	for name, restarted := range map[string]bool{"by the controller that bought it": false, "by another": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, pool("gpu", g4dnXLarge+onlySpot))
+			b.pods("p", 2, oneGPU)
+			b.mustDecide()
+			b.settles()
+			c := b.arrives(b.claims()[0], "node-1")
+			if restarted {
+				b.restart()
 			}
-			if got := b.nominated(pod); got != want {
-				t.Errorf("restarted %t: pod %s is nominated to %q, want %q", restarted, pod, got, want)
+			b.registers(c, "node-1")
+			b.ticks()
+			of := c.Annotations[nodepool.AnnotationPods]
+			for _, pod := range []string{"p-0", "p-1"} {
+				want := ""
+				if of == "default/"+pod {
+					want = "node-1"
+				}
+				if got := b.nominated(pod); got != want {
+					t.Errorf("pod %s is nominated to %q, want %q", pod, got, want)
+				}
 			}
-		}
-		b.nominates("p-0", "")
-		b.nominates("p-1", "")
-		var node corev1.Node
-		must(t, b.api.Get(t.Context(), client.ObjectKey{Name: "node-1"}, &node))
-		must(t, b.api.Delete(t.Context(), &node))
+			if b.node("node-1").Spec.Unschedulable {
+				t.Error("the node is closed")
+			}
+		})
 	}
 }
 
@@ -183,8 +182,10 @@ func TestWithoutThePermissionNodesRegisterAllTheSame(t *testing.T) {
 			return no
 		},
 	})
-	if result, err := b.brain.gate.Registered(t.Context(), &c); err != nil || result.Requeue {
-		t.Errorf("the node is held back: %+v, %v", result, err)
+	b.registers(c, "node-1")
+	b.ticks()
+	if b.node("node-1").Spec.Unschedulable {
+		t.Error("the node is closed")
 	}
 	gone := &karpenter.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
 	if result, err := b.brain.gate.Registered(t.Context(), gone); err != nil || result.Requeue {
