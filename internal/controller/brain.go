@@ -34,6 +34,7 @@ func newManager(c Config) (manager.Manager, error) {
 	config.QPS, config.Burst, config.RateLimiter = -1, 0, nil
 	config.UserAgent = "kerf-controller"
 	again := true
+	priorities := false // controller-runtime v0.24.1's queue with priorities may hang when it is shut down (#3538, mended in v0.25), which keeps the lease for 30 s
 	m, err := manager.New(config, manager.Options{
 		Scheme: scheme.Scheme, Logger: c.Logger, BaseContext: func() context.Context { return c.Context(c.Settings.BaseContext(c.Logger)()) },
 		LeaderElection: c.LeaderElection, LeaderElectionID: leaseName, LeaderElectionNamespace: c.LeaseNamespace,
@@ -43,7 +44,7 @@ func newManager(c Config) (manager.Manager, error) {
 		Cache: cache.Options{DefaultTransform: lightAny, ByObject: light()},
 		// One event is read now and then; a cache would hold all of the cluster's.
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Event{}}}},
-		Controller: ctrlconfig.Controller{SkipNameValidation: &again},
+		Controller: ctrlconfig.Controller{SkipNameValidation: &again, UsePriorityQueue: &priorities},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)

@@ -391,3 +391,27 @@ func TestOneDecisionByItself(t *testing.T) {
 		t.Errorf("told %q", got)
 	}
 }
+
+// Some clouds name a node after its claim, and it may be there before the claim
+// says so: seen as two, a plan for it would name either.
+func TestANodeOfWhichItsClaimDoesNotKnowIsNoSecondOne(t *testing.T) {
+	b := newBench(t, pool("gpu", g4dnXLarge+onlySpot))
+	b.pods("p", 1, oneGPU)
+	b.mustDecide()
+	c := b.claims()[0]
+	b.create(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: c.Labels},
+		Spec:       corev1.NodeSpec{ProviderID: "sim:///us-east-1a/i-1", Taints: []corev1.Taint{karpenter.UnregisteredNoExecuteTaint}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	})
+	b.pods("small", 1, map[string]string{"cpu": "100m"})
+	b.mustDecide()
+	if n := len(b.claims()); n != 1 {
+		t.Errorf("%d nodeclaims, want the one that has room for both", n)
+	}
+	v, err := b.brain.observer.look(t.Context())
+	must(t, err)
+	if len(v.snapshot.Nodes) != 1 {
+		t.Errorf("%d nodes are seen, want one", len(v.snapshot.Nodes))
+	}
+}

@@ -113,7 +113,9 @@ func (o *observer) refit(w wares, installed *cloud.Installation) {
 func (o *observer) nodes(v *view) (nodes []model.Node, claims []intake.Claim) {
 	s := o.store
 	byID, byName := map[string]*claimEntry{}, map[string]*claimEntry{}
+	unaware := map[string]bool{} // names of claims that know of no instance yet
 	s.claims.each(func(c *claimEntry) {
+		unaware[c.object.Name] = c.object.Status.ProviderID == "" && c.object.Status.NodeName == ""
 		if id := c.object.Status.ProviderID; id != "" {
 			byID[id] = c
 		}
@@ -126,6 +128,9 @@ func (o *observer) nodes(v *view) (nodes []model.Node, claims []intake.Claim) {
 		c := byID[n.object.Spec.ProviderID]
 		if c == nil {
 			c = byName[n.object.Name]
+		}
+		if c == nil && unaware[n.object.Name] {
+			return // a cloud that names nodes after their claims; the claim stands for it
 		}
 		node := o.seen(n, c)
 		v.provider[node.Name] = n.object.Spec.ProviderID

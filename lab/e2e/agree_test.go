@@ -24,7 +24,7 @@ import (
 
 // together is how many clusters share a control plane, kept apart by labels and
 // taints: a control plane costs more than a cluster.
-const together = 5
+const together = 2
 
 // Of random clusters, KERF_CLUSTERS of them, each planned for twice: every pod
 // that Kerf places is bound by the real scheduler, the pods that it refuses are
