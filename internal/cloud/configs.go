@@ -9,14 +9,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	controllerruntime "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -69,8 +72,9 @@ var homes = []string{"gpu-operator", "kerf-system", "nvidia-device-plugin"}
 // the plugin, found by their images, and the ConfigMaps of their namespaces, as
 // internal/install understands them.
 type ClusterConfigs struct {
-	reader client.Reader
-	also   []string // namespaces
+	reader  client.Reader
+	also    []string      // namespaces
+	reading chan struct{} // holds one while the first reading is under way
 
 	mu      sync.Mutex
 	current *Installation
@@ -83,23 +87,36 @@ type ClusterConfigs struct {
 // those of the plugins' DaemonSets. A reader without a cache spares the memory
 // of holding every ConfigMap of the cluster: the manager's GetAPIReader.
 func NewClusterConfigs(reader client.Reader, namespaces ...string) *ClusterConfigs {
-	return &ClusterConfigs{reader: reader, also: append(slices.Clone(homes), namespaces...)}
+	return &ClusterConfigs{reader: reader, also: append(slices.Clone(homes), namespaces...), reading: make(chan struct{}, 1)}
 }
 
-// Current returns what was read last; the first call reads.
+// Current returns what was read last. The first call reads, and others that
+// come meanwhile wait for it: a controller that starts asks for every NodeClaim
+// at once.
 func (c *ClusterConfigs) Current(ctx context.Context) (*Installation, error) {
-	c.mu.Lock()
-	current := c.current
-	c.mu.Unlock()
-	if current != nil {
-		return current, nil
+	if now := c.known(); now != nil {
+		return now, nil
+	}
+	select {
+	case c.reading <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-c.reading }()
+	if now := c.known(); now != nil {
+		return now, nil
 	}
 	if _, err := c.Refresh(ctx); err != nil {
 		return nil, err
 	}
+	return c.known(), nil
+}
+
+// known is what was read last, nil before the first reading.
+func (c *ClusterConfigs) known() *Installation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.current, nil
+	return c.current
 }
 
 // OnChange has f called, from the goroutine that noticed, whenever the
@@ -254,11 +271,19 @@ func (c *ClusterConfigs) Register(m manager.Manager) error {
 	err := controllerruntime.NewControllerManagedBy(m).Named("kerf.deviceconfig").
 		Watches(&appsv1.DaemonSet{}, once, builder.WithPredicates(daemonSets)).
 		WatchesMetadata(&corev1.ConfigMap{}, once, builder.WithPredicates(predicate.NewPredicateFuncs(c.matters))).
+		WithOptions(controller.Options{RateLimiter: BackOff(time.Minute)}).
 		Complete(reconcile.Func(c.follow))
 	if err != nil {
 		return fmt.Errorf("watch device configs: %w", err)
 	}
 	return nil
+}
+
+// BackOff is how long a controller waits before it tries again what has failed:
+// doubling from 5 ms, as controller-runtime does it (v0.24), but no longer than
+// most. Its own quarter of an hour would outlast an API server's outage.
+func BackOff(most time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, most)
 }
 
 // matters reports whether a ConfigMap may hold device configs.

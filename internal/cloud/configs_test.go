@@ -1,13 +1,20 @@
 package cloud
 
 import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kerfdev/kerf/internal/gpu"
 	"github.com/kerfdev/kerf/internal/model"
@@ -135,4 +142,59 @@ func TestWhichPodsRunThePlugin(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatFailsForLongIsStillTriedAgain(t *testing.T) {
+	l := BackOff(time.Minute)
+	first, last := l.When(requestFor("a")), time.Duration(0)
+	for range 40 {
+		last = l.When(requestFor("a"))
+	}
+	if first != 5*time.Millisecond || last != time.Minute {
+		t.Errorf("tried again after %s at first and %s at last; want 5ms and 1m0s", first, last)
+	}
+}
+
+// heldReader counts the lists that it is asked for, and answers when it is let.
+type heldReader struct {
+	client.Reader
+	lists atomic.Int64
+	let   chan struct{}
+}
+
+// List waits to be let.
+func (r *heldReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	r.lists.Add(1)
+	select {
+	case <-r.let:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return r.Reader.List(ctx, list, opts...)
+}
+
+func TestManyThatAskAtOnceReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &heldReader{Reader: newWorld(t, nil).client, let: make(chan struct{})}
+		c := NewClusterConfigs(r)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if now, err := c.Current(t.Context()); now == nil || err != nil {
+					t.Errorf("the installation is %v, %v", now, err)
+				}
+			})
+		}
+		synctest.Wait()
+		hurried, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.Current(hurried); !errors.Is(err, context.Canceled) {
+			t.Errorf("one that cannot wait is told %v", err)
+		}
+		close(r.let)
+		all.Wait()
+		if n := r.lists.Load(); n != int64(1+len(homes)) {
+			t.Errorf("twenty that asked at once made %d lists; want one of DaemonSets and one of each namespace's ConfigMaps", n)
+		}
+	})
 }

@@ -225,9 +225,15 @@ func (f *Faults) Interrupt(id string) error {
 func (f *Faults) Kill(id string) error { return f.befall(id, func(m *machine) { m.dead = true }) }
 
 // BreakGPUs takes n physical GPUs from a machine that may have advertised them
-// already; it stops at none.
+// already; it stops at none, and a negative n takes all. The node says so in
+// its condition AcceleratedHardwareReady, as one with kerf-node does.
 func (f *Faults) BreakGPUs(id string, n int) error {
-	return f.befall(id, func(m *machine) { m.fate.MissingGPUs += n })
+	return f.befall(id, func(m *machine) {
+		if n < 0 {
+			n = f.cloud.physical(m.Type)
+		}
+		m.broken, m.fate.MissingGPUs = true, m.fate.MissingGPUs+n
+	})
 }
 
 // Drift has the instance reported as drifted; "" ends it.

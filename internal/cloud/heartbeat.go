@@ -106,7 +106,8 @@ func (s *Simulated) renewLease(ctx context.Context, m *machine) error {
 const unowned = 30 * time.Second
 
 // collect ends the instances without a NodeClaim, as the AWS provider's garbage
-// collection does: their claim was deleted before it knew of them.
+// collection does: their claim was deleted before it knew of them. Then it
+// removes the Nodes that nothing is behind.
 func (s *Simulated) collect(ctx context.Context) error {
 	if err := s.recover(ctx); err != nil {
 		return err
@@ -115,9 +116,9 @@ func (s *Simulated) collect(ctx context.Context) error {
 	if err := s.client.List(ctx, &claims); err != nil {
 		return fmt.Errorf("list nodeclaims: %w", err)
 	}
-	owned := map[types.UID]bool{}
+	owned, known := map[types.UID]bool{}, map[string]bool{}
 	for i := range claims.Items {
-		owned[claims.Items[i].UID] = true
+		owned[claims.Items[i].UID], known[claims.Items[i].Status.ProviderID] = true, true
 	}
 	now := s.clock.Now()
 	for _, i := range s.Instances() {
@@ -127,6 +128,31 @@ func (s *Simulated) collect(ctx context.Context) error {
 		}
 		log.FromContext(ctx).Info("ending an instance without a nodeclaim", "instance", m.ID, "nodeclaim", m.Claim)
 		s.end(m.ID)
+	}
+	return s.sweep(ctx, known)
+}
+
+// sweep removes the Nodes of this cloud that have no instance any more, as the
+// cloud controller manager does: an instance that ended before its Node was seen
+// has left it behind. Those of NodeClaims, by their provider ids, are
+// Karpenter's to remove.
+func (s *Simulated) sweep(ctx context.Context, known map[string]bool) error {
+	var nodes corev1.NodeList
+	if err := s.client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		id, ok := idIn(n.Spec.ProviderID)
+		if !ok || known[n.Spec.ProviderID] {
+			continue
+		}
+		if _, there := s.look(id); there {
+			continue
+		}
+		if err := s.remove(ctx, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }

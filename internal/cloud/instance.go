@@ -60,11 +60,13 @@ type machine struct {
 	fate      Fate
 	drift     cloudprovider.DriftReason
 	dead      bool      // heartbeats have stopped
+	broken    bool      // GPUs broke while it ran
 	noticed   time.Time // of an interruption
 	warned    bool      // its NodeClaim was deleted for it
 	ends      time.Time // when it will be gone; zero = it stays
 	readyAt   time.Time // when its node became Ready
 	pluginAt  time.Time // when the plugin's pod started on it
+	madeAt    time.Time // when its kubelet made its Node
 	node      types.UID // of its Node, "" until it registered
 	forgotten bool      // its Node was deleted under it
 }

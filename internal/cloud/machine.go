@@ -30,7 +30,9 @@ const workers = 16
 // Register adds the machines to a manager: what boots them, their heartbeats
 // and their pods.
 func (s *Simulated) Register(m manager.Manager) error {
-	options := controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: yes()}
+	options := func() controller.Options {
+		return controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: yes(), RateLimiter: BackOff(time.Second)}
+	}
 	byProvider := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		id, ok := idIn(o.(*corev1.Node).Spec.ProviderID)
 		if !ok {
@@ -38,7 +40,7 @@ func (s *Simulated) Register(m manager.Manager) error {
 		}
 		return []reconcile.Request{requestFor(id)}
 	})
-	err := controllerruntime.NewControllerManagedBy(m).Named("cloud.machine").WithOptions(options).
+	err := controllerruntime.NewControllerManagedBy(m).Named("cloud.machine").WithOptions(options()).
 		WatchesRawSource(source.Func(s.follow)).
 		Watches(&corev1.Node{}, byProvider).
 		Complete(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
@@ -48,7 +50,7 @@ func (s *Simulated) Register(m manager.Manager) error {
 		return fmt.Errorf("run machines: %w", err)
 	}
 	bound := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.(*corev1.Pod).Spec.NodeName != "" })
-	err = controllerruntime.NewControllerManagedBy(m).Named("cloud.pod").WithOptions(options).
+	err = controllerruntime.NewControllerManagedBy(m).Named("cloud.pod").WithOptions(options()).
 		For(&corev1.Pod{}, builder.WithPredicates(bound)).
 		Complete(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 			return again(s.run(ctx, r.NamespacedName))
@@ -154,7 +156,7 @@ func (s *Simulated) work(ctx context.Context, m *machine, now time.Time) (time.D
 	if due := m.Launched.Add(s.delays.Register); m.node == "" && now.Before(due) {
 		return due.Sub(now), nil
 	}
-	if m.fate.NeverRegisters || m.forgotten {
+	if m.fate.NeverRegisters {
 		return 0, nil
 	}
 	var node corev1.Node
@@ -168,18 +170,18 @@ func (s *Simulated) work(ctx context.Context, m *machine, now time.Time) (time.D
 	case err != nil:
 		return 0, fmt.Errorf("get node %s: %w", m.Node, err)
 	}
-	if m.node != node.UID {
-		m.node = node.UID
-		s.note(m.ID, func(m *machine) { m.node = node.UID })
+	if m.node != node.UID || m.forgotten {
+		m.node, m.forgotten = node.UID, false
+		s.note(m.ID, func(m *machine) { m.node, m.forgotten = node.UID, false })
 	}
 	return s.live(ctx, m, &node, now)
 }
 
 // missing remembers that a machine's Node was deleted under it, once it has had
-// time to appear in the cache.
+// time to appear in the cache. Where it appears later still, nothing is lost.
 func (s *Simulated) missing(m *machine) time.Duration {
 	const cacheDelay = 5 * time.Second
-	if s.clock.Since(m.Launched) < s.delays.Register+cacheDelay {
+	if s.clock.Since(m.madeAt) < cacheDelay {
 		return cacheDelay
 	}
 	s.note(m.ID, func(m *machine) { m.forgotten = true })
@@ -257,19 +259,28 @@ func (s *Simulated) bury(ctx context.Context, m *machine) error {
 	case err != nil:
 		return fmt.Errorf("get node %s: %w", m.Node, err)
 	case node.Spec.ProviderID == m.ProviderID:
-		if err := s.shutDown(ctx, &node); err != nil {
+		if err := s.remove(ctx, &node); err != nil {
 			return err
-		}
-		if node.DeletionTimestamp.IsZero() {
-			if err := s.client.Delete(ctx, &node); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("delete node %s: %w", m.Node, err)
-			}
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.machines, m.ID)
 	delete(s.byNode, m.Node)
+	return nil
+}
+
+// remove deletes a Node whose machine is gone.
+func (s *Simulated) remove(ctx context.Context, node *corev1.Node) error {
+	if err := s.shutDown(ctx, node); err != nil {
+		return err
+	}
+	if !node.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := s.client.Delete(ctx, node); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete node %s: %w", node.Name, err)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -210,7 +211,7 @@ func TestGPUsThatBreakAreAdvertisedNoMore(t *testing.T) {
 	w := newWorld(t, nil, ec2("default"))
 	i := w.launch(claim("a", kinds("g5.12xlarge")))
 	w.up(i)
-	for broken, want := range map[int]int64{3: 1, 100: 0} {
+	for broken, want := range map[int]int64{3: 1, 100: 0, -1: 0} {
 		_ = w.sim.change(i.ID, func(m *machine) { m.fate.MissingGPUs = 0 })
 		if err := w.sim.Faults().BreakGPUs(i.ID, broken); err != nil {
 			t.Fatal(err)
@@ -219,6 +220,93 @@ func TestGPUsThatBreakAreAdvertisedNoMore(t *testing.T) {
 		if d := cmp.Diff(map[string]int64{model.NvidiaGPU: want}, gpus(w.node("a").Status.Allocatable)); d != "" {
 			t.Errorf("%d of four are broken: %s", broken, d)
 		}
+	}
+	if !slices.ContainsFunc(w.node("a").Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == "AcceleratedHardwareReady" && c.Status == corev1.ConditionFalse
+	}) {
+		t.Error("the node does not say that its GPUs are broken, by which Karpenter repairs it")
+	}
+}
+
+// What a machine reads may be behind what it wrote: a Node that it made and
+// does not see yet is not one that was deleted.
+func TestANodeThatIsSeenLateIsNotLost(t *testing.T) {
+	for name, unseen := range map[string]time.Duration{"soon": time.Second, "long after": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil, ec2("default"))
+			i := w.launch(claim("a", kinds("g5.xlarge")))
+			w.after(10*time.Minute, i.ID) // so late it registers
+			n := w.node("a")
+			if err := w.client.Delete(w.ctx, n.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			w.after(unseen, i.ID)
+			n.ResourceVersion = ""
+			if err := w.client.Create(w.ctx, n); err != nil {
+				t.Fatal(err)
+			}
+			w.after(defaults.Ready, i.ID)
+			w.after(defaults.GPU, i.ID)
+			if n = w.node("a"); !ready(n) || len(gpus(n.Status.Allocatable)) == 0 {
+				t.Errorf("the node, seen %s after it was made, stays without its kubelet", unseen)
+			}
+		})
+	}
+}
+
+// A cloud that ends an instance before it has seen its Node finds the Node later.
+func TestANodeWithoutAnInstanceIsRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		claim bool // there still is one that knows of the instance
+		want  bool // the node stays
+	}{"and without a claim": {false, false}, "whose claim Karpenter removes": {true, true}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil, ec2("default"))
+			i := w.launch(claim("a", kinds("g5.xlarge")))
+			n := w.up(i)
+			if err := w.client.Delete(w.ctx, n.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			w.sim.end(i.ID)
+			w.after(0, i.ID)
+			n.ResourceVersion = ""
+			if err := w.client.Create(w.ctx, n); err != nil {
+				t.Fatal(err)
+			}
+			other := w.up(w.launch(claim("b", kinds("g5.xlarge"))))
+			foreign := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-1"}}
+			if err := w.client.Create(w.ctx, foreign); err != nil {
+				t.Fatal(err)
+			}
+			if !c.claim {
+				if err := w.client.Delete(w.ctx, w.claim("a")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.sim.collect(w.ctx); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.node("a") != nil; got != c.want {
+				t.Errorf("the node is there: %t, want %t", got, c.want)
+			}
+			if w.node(other.Name) == nil || w.node("foreign") == nil {
+				t.Error("a node with an instance, or of another cloud, was removed")
+			}
+		})
+	}
+}
+
+func TestAMachineDoesNotMakeItsNodeAnew(t *testing.T) {
+	w := newWorld(t, nil, ec2("default"))
+	i := w.launch(claim("a", kinds("g5.xlarge")))
+	if err := w.client.Delete(w.ctx, w.up(i)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.after(time.Minute, i.ID)
+	}
+	if w.node("a") != nil {
+		t.Error("the node was deleted, and is there again")
 	}
 }
 

@@ -39,7 +39,8 @@ func (s *Simulated) register(ctx context.Context, m *machine) (time.Duration, er
 		return 0, fmt.Errorf("register node %s: %w", m.Node, err)
 	}
 	log.FromContext(ctx).V(1).Info("machine registered", "instance", m.ID, "node", m.Node, "instance-type", m.Type)
-	s.note(m.ID, func(m *machine) { m.node = node.UID })
+	made := s.clock.Now()
+	s.note(m.ID, func(m *machine) { m.node, m.madeAt = node.UID, made })
 	return max(s.delays.Ready, time.Millisecond), nil
 }
 
@@ -110,6 +111,17 @@ func (s *Simulated) expected(ctx context.Context, m *machine, node *corev1.Node,
 	return 0, &ad, nil
 }
 
+// physical is how many GPUs a type has.
+func (s *Simulated) physical(kind string) int {
+	n := int64(0)
+	if t, ok := s.shelf.book.Type(kind); ok {
+		for _, g := range t.GPUs {
+			n += g.Count
+		}
+	}
+	return int(n)
+}
+
 // without takes broken GPUs away.
 func without(gpus []model.GPU, broken int64) []model.GPU {
 	out := slices.Clone(gpus)
@@ -119,6 +131,10 @@ func without(gpus []model.GPU, broken int64) []model.GPU {
 	}
 	return out
 }
+
+// hardwareReady is the condition that kerf-node and EKS's node monitoring agent
+// set, and by which Karpenter repairs nodes.
+const hardwareReady corev1.NodeConditionType = "AcceleratedHardwareReady"
 
 // apply patches the node where it differs: ready, its GPUs, the labels of
 // feature discovery, and the startup taints, which go once the GPUs are up or
@@ -130,6 +146,9 @@ func (s *Simulated) apply(ctx context.Context, m *machine, node *corev1.Node, wa
 	if !m.noticed.IsZero() {
 		kind := corev1.NodeConditionType(InterruptionTaint.Key)
 		condition(node, kind, corev1.ConditionTrue, "SpotInterruption", "the instance is taken back", m.noticed)
+	}
+	if m.broken {
+		condition(node, hardwareReady, corev1.ConditionFalse, "NvidiaXID79Error", "GPUs have fallen off the bus", now)
 	}
 	if want != nil {
 		advertise(node, want.Resources)

@@ -169,6 +169,6 @@ func (s *Simulated) RepairPolicies() []cloudprovider.RepairPolicy {
 	return []cloudprovider.RepairPolicy{
 		policy(corev1.NodeReady, corev1.ConditionFalse, "", 30*time.Minute),
 		policy(corev1.NodeReady, corev1.ConditionUnknown, ".*", 30*time.Minute),
-		policy("AcceleratedHardwareReady", corev1.ConditionFalse, ".*", 10*time.Minute),
+		policy(hardwareReady, corev1.ConditionFalse, ".*", 10*time.Minute),
 	}
 }

@@ -31,6 +31,7 @@ type Avoid struct {
 type where struct{ pool, kind string }
 
 type mark struct {
+	since time.Time // of the failure that was counted last
 	until time.Time
 	times int // in a row
 	cause string
@@ -47,19 +48,26 @@ type Avoided struct {
 // NewAvoid returns an empty memory.
 func NewAvoid(c clock.Clock) *Avoid { return &Avoid{clock: c, marks: map[where]*mark{}} }
 
-// Failed remembers a failure: type "" when the whole pool would fail alike. It
-// returns until when it counts: 5 minutes after the first, doubling to an hour.
-func (a *Avoid) Failed(pool, kind, cause string) time.Time {
+// Failed remembers a failure of a node that was bought at a time: type "" when
+// the whole pool would fail alike. It returns until when it counts: 5 minutes
+// after the first try, doubling to an hour with each further one. Nodes that
+// were bought before the last try was known to have failed belong to that try,
+// however many they are.
+func (a *Avoid) Failed(pool, kind, cause string, bought time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	now := a.clock.Now()
 	m := a.marks[where{pool, kind}]
 	if m == nil {
 		m = &mark{}
 		a.marks[where{pool, kind}] = m
 	}
-	d := firstAvoid << min(m.times, 10)
-	m.times++
-	m.cause, m.until = cause, a.clock.Now().Add(min(d, mostAvoid))
+	if m.times == 0 || !bought.Before(m.since) {
+		m.times++
+		m.since = now
+	}
+	d := firstAvoid << min(m.times-1, 10)
+	m.cause, m.until = cause, now.Add(min(d, mostAvoid))
 	return m.until
 }
 

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/awslabs/operatorpkg/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
 	"github.com/kerfdev/kerf/internal/cloud"
@@ -30,6 +33,7 @@ type cause struct {
 
 // A situation is what is known before the cause is looked for.
 type situation struct {
+	claim     *karpenter.NodeClaim
 	lacking   []string
 	predicted model.Resources
 	refused   error // why the plugin would not start under the config
@@ -56,7 +60,7 @@ func (w *watcher) why(ctx context.Context, node *corev1.Node, s situation) (caus
 	if err != nil {
 		return cause{}, fmt.Errorf("read device configs: %w", err)
 	}
-	return w.plugin(ctx, node, installed)
+	return w.plugin(ctx, s.claim, node, installed)
 }
 
 func nvidia(name string) bool { return cloud.Shareable(corev1.ResourceName(name)) }
@@ -97,7 +101,7 @@ func renamed(s situation) (cause, bool) {
 }
 
 // plugin looks for the pod that would advertise the node's GPUs.
-func (w *watcher) plugin(ctx context.Context, node *corev1.Node, installed *cloud.Installation) (cause, error) {
+func (w *watcher) plugin(ctx context.Context, claim *karpenter.NodeClaim, node *corev1.Node, installed *cloud.Installation) (cause, error) {
 	var pods corev1.PodList
 	if err := w.client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node.Name}); err != nil {
 		return cause{}, fmt.Errorf("list the pods of node %s: %w", node.Name, err)
@@ -108,12 +112,40 @@ func (w *watcher) plugin(ctx context.Context, node *corev1.Node, installed *clou
 		}
 	}
 	if len(installed.DaemonSets) == 0 {
-		return cause{
-			reason: "NoPlugin", everywhere: true,
-			text: "nothing advertises them, and no DaemonSet of the NVIDIA device plugin or of kerf-node is in the cluster; install one, unless the machine image brings its own",
-		}, nil
+		return w.unseen(ctx, claim)
 	}
 	return w.absent(ctx, node, installed.DaemonSets)
+}
+
+// unseen is the cause where no DaemonSet of a plugin is in the cluster: there is
+// no plugin, unless other nodes of the node class show that its machine image
+// brings one.
+func (w *watcher) unseen(ctx context.Context, claim *karpenter.NodeClaim) (cause, error) {
+	var all karpenter.NodeClaimList
+	if err := w.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return cause{}, fmt.Errorf("list nodeclaims: %w", err)
+	}
+	for i := range all.Items {
+		c := &all.Items[i]
+		if c.Name != claim.Name && equality.Semantic.DeepEqual(c.Spec.NodeClassRef, claim.Spec.NodeClassRef) && hadGPUs(c) {
+			return cause{
+				reason: "NothingAdvertised",
+				text:   fmt.Sprintf("nothing on the node advertises them, while node %s of the same node class has its GPUs: this machine has no working GPU or driver; look at its console", c.Status.NodeName),
+			}, nil
+		}
+	}
+	return cause{
+		reason: "NoPlugin", everywhere: true,
+		text: "nothing advertises them, and no DaemonSet of the NVIDIA device plugin or of kerf-node is in the cluster; install one, unless the machine image brings its own",
+	}, nil
+}
+
+// hadGPUs reports whether GPUs ever came up on a claim's node. It does not write
+// to the claim, as StatusConditions may.
+func hadGPUs(c *karpenter.NodeClaim) bool {
+	return slices.ContainsFunc(c.GetConditions(), func(s status.Condition) bool {
+		return s.Type == ConditionGPUs && (s.IsTrue() || cameUp(s.Reason))
+	})
 }
 
 // aboutPod says how the plugin's pod is.

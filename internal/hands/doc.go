@@ -19,7 +19,10 @@
 // the cause as its reason, an event with the cause in words, and at the
 // deadline (10 minutes after it registered, or what TimeoutAnnotation says on
 // the pods that wait for it, or on the NodeClaim by way of its pool's template)
-// it is deleted. The brain asks [Avoid] what not to buy for a while.
+// it is deleted. The brain asks [Avoid] what not to buy for a while: the type in
+// that pool, or the whole pool where every node of it would fail alike. Without
+// a DaemonSet of a plugin that is taken to be so, unless another node of the
+// same node class has GPUs: then the machine image brings the plugin.
 //
 // GPUs that differ from the prediction: the same condition is False with the
 // reason FewerGPUs or MoreGPUs, and [MismatchAnnotation] says by how many. A

@@ -85,7 +85,7 @@ func (w *watcher) gpus(ctx context.Context, claim *karpenter.NodeClaim, node *co
 		return out, nil
 	}
 	var err error
-	if out.cause, err = w.why(ctx, node, situation{out.lacking, predicted.Resources, no, ghost}); err != nil {
+	if out.cause, err = w.why(ctx, node, situation{claim, out.lacking, predicted.Resources, no, ghost}); err != nil {
 		return report{}, err
 	}
 	set.SetFalse(ConditionGPUs, out.cause.reason, out.cause.text)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +93,22 @@ func TestTheCauseOfMissingGPUsIsNamed(t *testing.T) {
 			configs: installed(), objects: []client.Object{claim(), node(nil), plugin(nil)}, reason: "PluginStarting", says: []string{"no pod there yet"},
 		},
 		"there is no plugin": {configs: four(), objects: []client.Object{claim(), node(nil)}, reason: "NoPlugin", says: []string{"no DaemonSet"}, pool: true},
+		"the image brings the plugin, as another node shows": {
+			configs: four(), objects: []client.Object{claim(), node(nil), another(metav1.ConditionTrue, "GPUsAsPredicted", "default")},
+			reason: "NothingAdvertised", says: []string{"node b of the same node class has its GPUs", "no working GPU or driver"},
+		},
+		"the image brings the plugin, as a node with fewer GPUs shows": {
+			configs: four(), objects: []client.Object{claim(), node(nil), another(metav1.ConditionFalse, "FewerGPUs", "default")},
+			reason: "NothingAdvertised", says: []string{"node b of the same node class has its GPUs"},
+		},
+		"another node has none either": {
+			configs: four(), objects: []client.Object{claim(), node(nil), another(metav1.ConditionFalse, "NoPlugin", "default")},
+			reason: "NoPlugin", says: []string{"no DaemonSet"}, pool: true,
+		},
+		"another image brings a plugin": {
+			configs: four(), objects: []client.Object{claim(), node(nil), another(metav1.ConditionTrue, "GPUsAsPredicted", "bottlerocket")},
+			reason: "NoPlugin", says: []string{"no DaemonSet"}, pool: true,
+		},
 		"the node's config does not exist": {
 			configs: absent, objects: []client.Object{claim(), node(nil)}, reason: "NoSuchConfig", says: []string{"none is the default"}, pool: true,
 		},
@@ -131,6 +148,14 @@ func TestTheCauseOfMissingGPUsIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// another is the claim of another node, with what was found of its GPUs.
+func another(is metav1.ConditionStatus, reason, class string) *karpenter.NodeClaim {
+	out := initialized(claim())
+	out.Name, out.Status.NodeName, out.Status.ProviderID, out.Spec.NodeClassRef.Name = "b", "b", "sim:///us-east-1a/i-b", class
+	out.Status.Conditions = append(out.Status.Conditions, status.Condition{Type: ConditionGPUs, Status: is, Reason: reason, LastTransitionTime: metav1.NewTime(start)})
+	return out
 }
 
 // asking is the claim of a node for something else.
@@ -203,7 +228,7 @@ func TestWhatWillNotPassIsSaidBeforeTheDeadline(t *testing.T) {
 func TestGPUsThatComeUpAreInOrder(t *testing.T) {
 	w := newWorld(t, installed(), claim(), node(nil), plugin(nil))
 	w.look()
-	w.watcher.avoid.Failed("gpu", "g4dn.xlarge", "earlier")
+	w.watcher.avoid.Failed("gpu", "g4dn.xlarge", "earlier", start)
 	w.advertise(map[corev1.ResourceName]int64{model.NvidiaGPU: 4})
 	if wait := w.look(); wait != 0 {
 		t.Errorf("there is nothing more to wait for, and it looks again in %s", wait)
@@ -298,7 +323,7 @@ func TestTheClaimFollowsAChangedConfig(t *testing.T) {
 	changed := *w.configs.now
 	changed.Sharing.Configs = map[string]deviceconfig.Config{"four": replicas(10, "")}
 	w.configs.now = &changed
-	w.watcher.avoid.Failed("gpu", "", "the old config")
+	w.watcher.avoid.Failed("gpu", "", "the old config", start)
 	w.watcher.again()
 	w.look()
 	if got := w.stored().Status.Capacity[model.NvidiaGPU]; got.Value() != 10 {

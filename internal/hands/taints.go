@@ -51,7 +51,7 @@ func (w *watcher) stays(claim *karpenter.NodeClaim, node *corev1.Node, left []co
 	text := fmt.Sprintf("%s is still on the node %s after it was made, so it is taken to stay; declare it under the pool's taints", list(left), w.holder.window)
 	set.SetFalse(ConditionTaints, reason, text)
 	w.publish(claim, node, reason, text)
-	w.avoid.Failed(claim.Labels[karpenter.NodePoolLabelKey], "", text)
+	w.avoid.Failed(claim.Labels[karpenter.NodePoolLabelKey], "", text, claim.CreationTimestamp.Time)
 }
 
 // list names taints.

@@ -112,7 +112,7 @@ func TestAvoid(t *testing.T) {
 	a := w.watcher.avoid
 	var waits []time.Duration
 	for range 6 {
-		waits = append(waits, a.Failed("gpu", "g5.xlarge", "no GPUs").Sub(w.clock.Now()))
+		waits = append(waits, a.Failed("gpu", "g5.xlarge", "no GPUs", w.clock.Now()).Sub(w.clock.Now()))
 	}
 	minutes := func(all ...int) (out []time.Duration) {
 		for _, m := range all {
@@ -123,7 +123,7 @@ func TestAvoid(t *testing.T) {
 	if d := cmp.Diff(minutes(5, 10, 20, 40, 60, 60), waits); d != "" {
 		t.Errorf("back-off: %s", d)
 	}
-	a.Failed("other", "", "the plugin does not run there")
+	a.Failed("other", "", "the plugin does not run there", w.clock.Now())
 	want := []Avoided{
 		{Pool: "gpu", Type: "g5.xlarge", Until: start.Add(time.Hour), Cause: "no GPUs"},
 		{Pool: "other", Until: start.Add(5 * time.Minute), Cause: "the plugin does not run there"},
@@ -137,5 +137,25 @@ func TestAvoid(t *testing.T) {
 	w.clock.Step(time.Hour)
 	if got := a.List(); len(got) != 0 {
 		t.Errorf("after their time there are left %v", got)
+	}
+}
+
+// A pool's first nodes are bought together, and fail together.
+func TestNodesBoughtTogetherAreOneTry(t *testing.T) {
+	w := newWorld(t, four())
+	a, bought := w.watcher.avoid, w.clock.Now()
+	w.clock.Step(10 * time.Minute)
+	for range 3 {
+		a.Failed("gpu", "g5.xlarge", "no GPUs", bought)
+	}
+	w.clock.Step(time.Minute)
+	late := a.Failed("gpu", "g5.xlarge", "no GPUs", bought.Add(9*time.Minute))
+	if d := late.Sub(w.clock.Now()); d != 5*time.Minute {
+		t.Errorf("four nodes that were bought before the first failed are avoided for %s, want 5m0s", d)
+	}
+	again := late.Add(time.Second)
+	w.clock.SetTime(again.Add(10 * time.Minute))
+	if d := a.Failed("gpu", "g5.xlarge", "no GPUs", again).Sub(w.clock.Now()); d != 10*time.Minute {
+		t.Errorf("after the next try the type is avoided for %s, want 10m0s", d)
 	}
 }

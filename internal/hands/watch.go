@@ -64,7 +64,7 @@ func (h *Hands) watch(m manager.Manager, c Config) error {
 		For(&karpenter.NodeClaim{}, builder.WithPredicates(nodeclaimutils.IsManagedPredicateFuncs(h.Provider))).
 		Watches(&corev1.Node{}, nodeclaimutils.NodeEventHandler(m.GetClient(), h.Provider)).
 		WatchesRawSource(source.Func(w.follow)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8, RateLimiter: cloud.BackOff(time.Minute)}).
 		Complete(w)
 	if err != nil {
 		return fmt.Errorf("watch the gpus of nodeclaims: %w", err)
@@ -178,7 +178,7 @@ func (w *watcher) replace(ctx context.Context, claim *karpenter.NodeClaim, node 
 	case err != nil:
 		return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
 	}
-	until := w.avoid.Failed(claim.Labels[karpenter.NodePoolLabelKey], kind, g.cause.text)
+	until := w.avoid.Failed(claim.Labels[karpenter.NodePoolLabelKey], kind, g.cause.text, claim.CreationTimestamp.Time)
 	w.publish(claim, node, "GPUsNotRegistered", fmt.Sprintf("%s after %s: %s; the node is replaced", g.missing(), g.limit, g.cause.text))
 	log.FromContext(ctx).Info("replacing a node whose gpus did not register", "NodeClaim", claim.Name, "Node", node.Name,
 		"cause", g.cause.reason, "avoided-until", until)

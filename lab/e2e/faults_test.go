@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -67,7 +68,8 @@ func TestALaunchThatNeverRegistersIsReplaced(t *testing.T) {
 }
 
 // A node whose GPUs do not come up is replaced after the deadline, by another
-// type, and the reason is told.
+// type, and the reason is told. Its pool is bought from as before: its other
+// nodes show that the machine image brings a device plugin.
 func TestANodeWhoseGPUsDoNotComeUpIsReplaced(t *testing.T) {
 	s := set(t)
 	s.Cloud.Faults().Doom(cloud.Offering{}, 1, cloud.Fate{NoGPUs: true})
@@ -75,11 +77,18 @@ func TestANodeWhoseGPUsDoNotComeUpIsReplaced(t *testing.T) {
 	s.apply("faults.yaml")
 	s.await("3 pods running and 1 pending", s.phases(3, 1))
 	s.later(time.Minute, func() {
-		s.said("NodeClaim", "GPUsNotRegistered", "no nvidia.com/gpu after 1m0s", "the node is replaced")
+		s.said("NodeClaim", "GPUsNotRegistered", "no nvidia.com/gpu after 1m0s", "of the same node class has its GPUs", "the node is replaced")
 	})
 	s.awaitPods(4, corev1.PodRunning)
 	s.awaitFleet(4)
 	s.launches(5)
+	kinds := map[string]int{}
+	for _, i := range s.Cloud.Instances() {
+		kinds[i.Pool+" "+i.Type]++
+	}
+	if diff := cmp.Diff(map[string]int{"small g4dn.xlarge": 3, "small g4dn.2xlarge": 1}, kinds); diff != "" {
+		t.Errorf("launched (-want +got):\n%s", diff)
+	}
 }
 
 // A node that comes up with fewer GPUs than its type has is flagged, and the

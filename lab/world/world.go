@@ -107,10 +107,10 @@ func Start(ctx context.Context, c Config) (*World, error) {
 
 // startCloud runs the cloud on a manager of its own, and waits for its cache.
 func (w *World) startCloud(ctx context.Context) error {
-	again := true
+	again, priorities := true, false // the queue with priorities of controller-runtime v0.24 may hang when it is shut down (#3538)
 	m, err := manager.New(w.config.REST, manager.Options{
 		Scheme: scheme.Scheme, Logger: w.config.Logger, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		Controller: ctrlconfig.Controller{SkipNameValidation: &again},
+		Controller: ctrlconfig.Controller{SkipNameValidation: &again, UsePriorityQueue: &priorities},
 	})
 	if err != nil {
 		return fmt.Errorf("set up the cloud's manager: %w", err)
