@@ -36,13 +36,22 @@ type Once struct {
 	Steps  int64
 }
 
-// Decide reads the cluster, plans, and creates the NodeClaims and events of the
-// decision that a controller would make which has just started. It neither
-// launches nodes nor remembers anything.
+// Decide reads the cluster and makes the decision that a controller would make
+// which has just started: see Read and Reading.Decide.
 func (o Once) Decide(ctx context.Context) error {
-	p, err := o.provisioner()
+	r, err := o.Read(ctx)
 	if err != nil {
 		return err
+	}
+	return r.Decide(ctx)
+}
+
+// Read reads the cluster, so that the decision itself waits for nothing that a
+// running controller would know already.
+func (o Once) Read(ctx context.Context) (*Reading, error) {
+	p, err := o.provisioner()
+	if err != nil {
+		return nil, err
 	}
 	lists := []client.ObjectList{
 		&corev1.NamespaceList{}, &storagev1.StorageClassList{}, &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{},
@@ -52,22 +61,32 @@ func (o Once) Decide(ctx context.Context) error {
 	for _, class := range o.Cloud.GetSupportedNodeClasses() {
 		list, err := listOf(class, o.Client.Scheme())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		lists = append(lists, list)
 	}
 	for _, list := range lists {
 		if err := o.Client.List(ctx, list); err != nil {
-			return fmt.Errorf("read the cluster: %w", err)
+			return nil, fmt.Errorf("read the cluster: %w", err)
 		}
 		err := meta.EachListItem(list, func(object runtime.Object) error {
 			p.observer.store.Set(object.(client.Object))
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("read the cluster: %w", err)
+			return nil, fmt.Errorf("read the cluster: %w", err)
 		}
 	}
+	return &Reading{p}, nil
+}
+
+// A Reading is a cluster as it was read at one moment.
+type Reading struct{ provisioner *provisioner }
+
+// Decide plans, and creates the NodeClaims and events of the decision. It
+// neither launches nodes nor remembers anything.
+func (r *Reading) Decide(ctx context.Context) error {
+	p := r.provisioner
 	if err := p.decide(ctx); err != nil {
 		return err
 	}

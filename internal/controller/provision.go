@@ -79,7 +79,7 @@ func (p *provisioner) pause(ctx context.Context) {
 // decide makes one decision and carries it out. What it did not get done is
 // done by the next one: nothing is remembered but what the cluster holds.
 func (p *provisioner) decide(ctx context.Context) error {
-	start := p.clock.Now()
+	watch := newStopwatch(p.clock)
 	v, err := p.observer.look(ctx)
 	if err != nil {
 		return fmt.Errorf("look at the cluster: %w", err)
@@ -97,18 +97,20 @@ func (p *provisioner) decide(ctx context.Context) error {
 	for _, i := range v.waiting {
 		p.state.AckPods(v.objects[i])
 	}
-	looked := p.clock.Now()
+	watch.lap("look")
 	answer, err := p.plan(ctx, v)
-	solved(p.clock.Now().Sub(looked), answer)
+	solved(watch.lap("plan"), answer)
 	if err != nil {
 		return err
 	}
 	p.postpone(v, &answer)
 	failed := p.launch(ctx, v, answer.Launches, expected)
-	loopSeconds.Observe(p.clock.Now().Sub(start).Seconds())
+	watch.lap("write")
+	loopSeconds.Observe(watch.total().Seconds())
 	p.tell(ctx, v, answer, expected)
 	waits = companions(v, answer, expected)
-	report(log.FromContext(ctx), v, answer, p.clock.Now().Sub(start))
+	watch.lap("tell")
+	report(log.FromContext(ctx), v, answer, watch)
 	return failed
 }
 
@@ -140,7 +142,7 @@ func (p *provisioner) proof(v *view) int64 {
 	return 0
 }
 
-func report(logger logr.Logger, v *view, answer plan.Plan, took time.Duration) {
+func report(logger logr.Logger, v *view, answer plan.Plan, watch *stopwatch) {
 	if len(answer.Launches) == 0 {
 		return
 	}
@@ -148,8 +150,8 @@ func report(logger logr.Logger, v *view, answer plan.Plan, took time.Duration) {
 	if !known {
 		gap = -1
 	}
-	logger.Info("planned", "pods", len(v.waiting), "launches", len(answer.Launches), "price", answer.Cost, "gap", gap,
-		"unplaced", len(unplacedPods(answer)), "took", took.Round(time.Millisecond).String())
+	logger.WithValues(watch.laps...).Info("planned", "pods", len(v.waiting), "launches", len(answer.Launches), "price", answer.Cost, "gap", gap,
+		"unplaced", len(unplacedPods(answer)), "took", watch.total().Round(time.Millisecond).String())
 }
 
 func unplacedPods(answer plan.Plan) []int {

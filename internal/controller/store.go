@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -331,44 +330,40 @@ func forget(object map[string]any) {
 // same compares two trees.
 func same(a, b *manifest.Node) bool { return slices.Equal(a.JSON(), b.JSON()) }
 
-// A shelf is a map that is gone through in the order of its keys.
+// A shelf is a map that is gone through in the order of its keys, which is
+// done for every decision and so is done without looking any key up.
 type shelf[V any] struct {
-	byKey map[string]*V
-	keys  []string // sorted
+	keys   []string // sorted
+	values []*V     // beside keys
 }
 
 func (s *shelf[V]) len() int { return len(s.keys) }
 
 func (s *shelf[V]) get(key string) (v V, ok bool) {
-	if p := s.byKey[key]; p != nil {
-		return *p, true
+	if at, ok := slices.BinarySearch(s.keys, key); ok {
+		return *s.values[at], true
 	}
 	return v, false
 }
 
 func (s *shelf[V]) put(key string, v V) {
-	if s.byKey == nil {
-		s.byKey = map[string]*V{}
+	at, ok := slices.BinarySearch(s.keys, key)
+	if ok {
+		s.values[at] = &v
+		return
 	}
-	if s.byKey[key] == nil {
-		at, _ := slices.BinarySearch(s.keys, key)
-		s.keys = slices.Insert(s.keys, at, key)
-	}
-	s.byKey[key] = &v
+	s.keys, s.values = slices.Insert(s.keys, at, key), slices.Insert(s.values, at, &v)
 }
 
 func (s *shelf[V]) drop(key string) {
-	if s.byKey[key] == nil {
-		return
+	if at, ok := slices.BinarySearch(s.keys, key); ok {
+		s.keys, s.values = slices.Delete(s.keys, at, at+1), slices.Delete(s.values, at, at+1)
 	}
-	delete(s.byKey, key)
-	at, _ := slices.BinarySearchFunc(s.keys, key, strings.Compare)
-	s.keys = slices.Delete(s.keys, at, at+1)
 }
 
 // each calls f with every value, which f may change.
 func (s *shelf[V]) each(f func(*V)) {
-	for _, key := range s.keys {
-		f(s.byKey[key])
+	for _, v := range s.values {
+		f(v)
 	}
 }

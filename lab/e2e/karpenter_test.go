@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/karpenter/pkg/controllers/dynamicresources/deviceallocation"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning"
+	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	"sigs.k8s.io/karpenter/pkg/controllers/state"
 	"sigs.k8s.io/karpenter/pkg/controllers/state/informer"
 	"sigs.k8s.io/karpenter/pkg/events"
@@ -56,16 +57,20 @@ func (s *scene) karpenter() order {
 		}
 		return nil
 	})
-	begin := time.Now()
-	results, err := provisioner.Schedule(ctx)
+	var out order
+	var results scheduling.Results
+	var names []string
+	out.spent = spend(func() {
+		begin := time.Now()
+		if results, err = provisioner.Schedule(ctx); err != nil {
+			return
+		}
+		out.planned = time.Since(begin)
+		names, err = provisioner.CreateNodeClaims(ctx, results.NewNodeClaims, provisioning.WithReason("provisioned"))
+	})
 	if err != nil {
 		s.Fatal(err)
 	}
-	names, err := provisioner.CreateNodeClaims(ctx, results.NewNodeClaims, provisioning.WithReason("provisioned"))
-	if err != nil {
-		s.Fatal(err)
-	}
-	out := order{took: time.Since(begin).Round(time.Millisecond)}
 	if len(results.PodErrors) > 0 {
 		s.Errorf("karpenter refuses %d pods", len(results.PodErrors))
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,10 @@ func TestMain(m *testing.M) {
 }
 
 func withPlane(run func() int) (code int, err error) {
+	// A control plane has processors of its own elsewhere; here its garbage, of
+	// which it makes the most, is collected less often.
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(4 << 30)
 	dir, err := os.MkdirTemp("", "kerf-e2e-")
 	if err != nil {
 		return 0, err

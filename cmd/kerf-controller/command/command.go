@@ -114,6 +114,7 @@ func parse(args []string, out io.Writer) (*command, error) {
 	f.BoolVar(&s.SpotToSpot, "spot-to-spot", false, "consolidate spot nodes to cheaper spot nodes")
 	f.BoolVar(&s.StaticPools, "static-pools", false, "keep NodePools with spec.replicas at that number")
 	f.BoolVar(&s.IgnorePreferences, "ignore-preferences", false, "plan as if pods had no preferences")
+	f.BoolVar(&s.Quiet, "disable-cluster-state-observability", false, "leave out Karpenter's gauges of nodes, pods and pools: with thousands of nodes they are most of the memory")
 	c.guard.add(f)
 	f.StringVar(&c.level, "log-level", "info", "`LEVEL`: debug, info or error")
 	f.StringVar(&c.format, "log-format", "json", "`FORMAT`: json or text")
