@@ -14,8 +14,9 @@ import (
 // where the plan has them only when others of them are bound: until then the
 // scheduler refuses them, and gives their room to whoever fits; and one that
 // finds room in the wrong zone, because its own node is not up yet, leads the
-// others astray. So a node that such pods may go to opens together with the
-// nodes of all pods that could take their room.
+// others astray. So a node that such pods are for opens together with the nodes
+// of all pods that could take their room; and any other node that they could go
+// to opens after theirs, which is what true says.
 type company map[string]map[string]bool
 
 // A seat is a node that is not up yet, as it will be.
@@ -46,22 +47,24 @@ func companions(v *view, answer plan.Plan, expected places) company {
 	bound := tied(spaces)
 	for i := range all {
 		s := &all[i]
-		loose, hosts := s.room, false
+		loose, empty, hosts := s.room, s.room, false // room without tied pods, and without any
 		for _, p := range s.pods {
-			if spec := v.snapshot.Pods[p].Spec; bound[spec] {
+			spec := v.snapshot.Pods[p].Spec
+			empty = empty.Plus(spec.Requests, 1)
+			if bound[spec] {
 				loose, hosts = loose.Plus(spec.Requests, 1), true
 			}
 		}
 		for spec, at := range homes {
-			if (hosts || bound[spec]) && s.takes(spec, loose) {
-				out.wait(s.claim, at)
+			if bound[spec] && s.takes(spec, empty) || hosts && s.takes(spec, loose) {
+				out.wait(s.claim, at, !hosts)
 			}
 		}
 	}
 	return out
 }
 
-func (c company) wait(claim string, homes map[string]bool) {
+func (c company) wait(claim string, homes map[string]bool, after bool) {
 	for h := range homes {
 		if h == claim {
 			continue
@@ -69,7 +72,7 @@ func (c company) wait(claim string, homes map[string]bool) {
 		if c[claim] == nil {
 			c[claim] = map[string]bool{}
 		}
-		c[claim][h] = true
+		c[claim][h] = after
 	}
 }
 

@@ -218,7 +218,7 @@ func assemble(ctx context.Context, m manager.Manager, c Config, book catalog.Boo
 	shop.avoid = h.Avoid.List
 	p := &provisioner{
 		client:   m.GetClient(),
-		observer: &observer{store: store, shop: shop, configs: configs, now: clk.Now, held: h.Held, ours: opens.places.ours},
+		observer: &observer{store: store, shop: shop, configs: configs, now: clk.Now, held: h.Held},
 		state:    h.Cluster, recorder: recorder, said: newAnnouncer(m.GetClient(), clk), gate: opens, clock: clk,
 		batch: newBatch(c.BatchIdle, c.BatchMax), steps: c.Steps, plain: c.Settings.IgnorePreferences, writers: writers,
 		restock: func() time.Time { _, next := stock.soldOut(); return next },

@@ -238,13 +238,6 @@ func (n *nominator) nominate(ctx context.Context, pod *corev1.Pod, node string) 
 	return nil
 }
 
-// ours reports whether a pod's nomination was given here.
-func (n *nominator) ours(pod *corev1.Pod) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.mine[pod.UID] == pod.Status.NominatedNodeName
-}
-
 func (n *nominator) forbidden(ctx context.Context, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

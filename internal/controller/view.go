@@ -41,9 +41,6 @@ type observer struct {
 	now     func() time.Time
 	// held lists the taints of a node that are to be overlooked; nil is none.
 	held func(node *corev1.Node, declared []corev1.Taint) []corev1.Taint
-	// ours reports whether a pod is nominated by this controller, whose reasons
-	// are looked at anew each time; nil is never.
-	ours func(*corev1.Pod) bool
 
 	frame     *intake.Frame
 	documents int
@@ -79,8 +76,7 @@ func (o *observer) look(ctx context.Context) (*view, error) {
 	for i := range nodes {
 		leaving[nodes[i].Name] = nodes[i].Leaving
 	}
-	pods, nominated := o.pods(v, leaving)
-	v.snapshot = o.frame.Snapshot(o.options(), pods, nodes, claims, nominated)
+	v.snapshot = o.frame.Snapshot(o.options(), o.pods(v, leaving), nodes, claims)
 	return v, nil
 }
 
@@ -188,12 +184,10 @@ func without(n model.Node, taints []corev1.Taint) model.Node {
 // pods lists the pods that take room or wait for it. Those of a node that is
 // being drained are to be moved, except for those that end there: only of a
 // StatefulSet does the next pod bear the same name and wait for this one to go.
-// Beside them it returns to which nodes pods, by "namespace/name", are nominated.
-func (o *observer) pods(v *view, leaving map[string]bool) (out []model.Pod, nominated map[string]string) {
+func (o *observer) pods(v *view, leaving map[string]bool) []model.Pod {
 	s := o.store
 	ending := o.ending()
-	nominated = map[string]string{}
-	out = make([]model.Pod, 0, s.pods.len())
+	out := make([]model.Pod, 0, s.pods.len())
 	v.objects = make([]*corev1.Pod, 0, s.pods.len())
 	s.pods.each(func(e *podEntry) {
 		if e.scope >= 0 && e.scope != s.scopes {
@@ -211,9 +205,6 @@ func (o *observer) pods(v *view, leaving map[string]bool) (out []model.Pod, nomi
 			if lowest, ok := ending[node]; ok && lowest < e.read.Spec.Priority {
 				return // it preempts: its place is about to be free
 			}
-			if gone, known := leaving[node]; known && !gone && (o.ours == nil || !o.ours(e.object)) {
-				nominated[keyOf(e.object)] = node
-			}
 		}
 		if e.waits || moves {
 			v.waiting = append(v.waiting, len(out))
@@ -221,7 +212,7 @@ func (o *observer) pods(v *view, leaving map[string]bool) (out []model.Pod, nomi
 		out = append(out, e.read)
 		v.objects = append(v.objects, e.object)
 	})
-	return slices.Clip(out), nominated
+	return slices.Clip(out)
 }
 
 // ending is the lowest priority among the pods that are being deleted on a node.

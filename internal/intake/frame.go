@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/kerfdev/kerf/api/manifest"
@@ -103,9 +102,8 @@ func (f *Frame) Ordered(o Options, c Claim) model.Node {
 }
 
 // Snapshot puts pods and nodes into the frame. Pods that wait are bound to the
-// nodes that were ordered for them, or that they, by "namespace/name", are
-// nominated to. Pods is written to.
-func (f *Frame) Snapshot(o Options, pods []model.Pod, nodes []model.Node, claims []Claim, nominated map[string]string) model.Snapshot {
+// nodes that were ordered for them. Pods is written to.
+func (f *Frame) Snapshot(o Options, pods []model.Pod, nodes []model.Node, claims []Claim) model.Snapshot {
 	l := *f.l
 	l.options = o
 	s := l.snapshot
@@ -121,8 +119,6 @@ func (f *Frame) Snapshot(o Options, pods []model.Pod, nodes []model.Node, claims
 			origins, ordered = append(origins, c.Origin), append(ordered, c.Node)
 		}
 	}
-	kept := l.reserved(byName, origins, ordered)
-	maps.Copy(kept, nominated)
-	reserve(s.Pods, byName, kept)
+	reserve(s.Pods, byName, l.reserved(byName, origins, ordered))
 	return s
 }
