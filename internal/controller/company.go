@@ -14,9 +14,8 @@ import (
 // where the plan has them only when others of them are bound: until then the
 // scheduler refuses them, and gives their room to whoever fits; and one that
 // finds room in the wrong zone, because its own node is not up yet, leads the
-// others astray. So a node that such pods are for opens together with the nodes
-// of all pods that could take their room; and any other node that they could go
-// to opens after theirs, which is what true says.
+// others astray. So a node that such pods are for, or could go to, opens together
+// with their nodes and with those of all pods that could take their room.
 type company map[string]map[string]bool
 
 // A seat is a node that is not up yet, as it will be.
@@ -57,14 +56,14 @@ func companions(v *view, answer plan.Plan, expected places) company {
 		}
 		for spec, at := range homes {
 			if bound[spec] && s.takes(spec, empty) || hosts && s.takes(spec, loose) {
-				out.wait(s.claim, at, !hosts)
+				out.wait(s.claim, at)
 			}
 		}
 	}
 	return out
 }
 
-func (c company) wait(claim string, homes map[string]bool, after bool) {
+func (c company) wait(claim string, homes map[string]bool) {
 	for h := range homes {
 		if h == claim {
 			continue
@@ -72,7 +71,7 @@ func (c company) wait(claim string, homes map[string]bool, after bool) {
 		if c[claim] == nil {
 			c[claim] = map[string]bool{}
 		}
-		c[claim][h] = after
+		c[claim][h] = true
 	}
 }
 

@@ -190,7 +190,7 @@ func (g *gate) missing(claim *karpenter.NodeClaim, node *corev1.Node) string {
 	companions := g.waits[claim.Name]
 	g.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(companions)) {
-		if g.comes(name, companions[name]) && g.waitsSince(node.Name) < companionship {
+		if g.comes(name) && g.waitsSince(node.Name) < companionship {
 			return "the node of nodeclaim " + name + " has not come up, and their pods depend on each other"
 		}
 	}
@@ -214,13 +214,13 @@ func (g *gate) lacks(claim *karpenter.NodeClaim, node *corev1.Node) string {
 	return ""
 }
 
-// comes reports whether a claim's node is still to come up, or to open.
-func (g *gate) comes(claim string, open bool) bool {
+// comes reports whether a claim's node is still to come up.
+func (g *gate) comes(claim string) bool {
 	node, c := g.store.nodeOfClaim(claim)
 	if c == nil {
 		return false
 	}
-	return node == nil || unregistered(node) || g.lacks(c, node) != "" || open && closed(node)
+	return node == nil || unregistered(node) || g.lacks(c, node) != ""
 }
 
 // waitsSince is how long a complete node has been waiting for companions.
