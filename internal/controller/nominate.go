@@ -205,7 +205,7 @@ func (s *store) whereabouts(key string, p place) (pod *corev1.Pod, node string) 
 	if c, is := s.claims.get(p.claim); is && !ok {
 		n, ok = s.nodes.get(s.nodeOf[c.object.Status.ProviderID])
 	}
-	if !ok || closed(n.object) {
+	if !ok || closed(n.object) || unregistered(n.object) {
 		return e.object, ""
 	}
 	return e.object, n.object.Name
