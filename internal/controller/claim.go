@@ -22,9 +22,10 @@ import (
 
 // An order is one NodeClaim to be created, and the pods that it is for.
 type order struct {
-	claim *karpenter.NodeClaim
-	pods  []*corev1.Pod
-	pool  string
+	claim  *karpenter.NodeClaim
+	launch *plan.Launch
+	pods   []*corev1.Pod
+	pool   string
 }
 
 // An orderBook writes the launches of a plan as NodeClaims. Claims are made by
@@ -47,7 +48,7 @@ func (b *orderBook) order(l *plan.Launch) (order, error) {
 		return order{}, err
 	}
 	claim := kind.DeepCopy()
-	out := order{claim: claim, pool: l.Pool}
+	out := order{claim: claim, launch: l, pool: l.Pool}
 	for _, i := range l.Pods {
 		out.pods = append(out.pods, b.view.objects[i])
 	}

@@ -28,7 +28,7 @@ type seat struct {
 	pods   []int
 }
 
-// companions makes the company of a decision, once its claims are written.
+// companions makes the company of a decision, whose claims have their names.
 func companions(v *view, answer plan.Plan, expected places) company {
 	out := company{}
 	all := seats(v, answer, expected)

@@ -3,14 +3,18 @@ package controller
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -136,8 +140,7 @@ func (g *gate) open(ctx context.Context) {
 	})
 	time.Sleep(heard)
 	each(len(list), openers, func(i int) {
-		err := g.letIn(ctx, list[i].node)
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		if err := g.letIn(ctx, list[i].node.Name); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "a node is not open to pods yet; this is tried again", "node", list[i].node.Name)
 		}
 	})
@@ -148,37 +151,65 @@ const openers = 16
 
 // close keeps pods off a node, and says why.
 func (g *gate) close(ctx context.Context, node *corev1.Node, why string) error {
-	return g.patch(ctx, node, func(n *corev1.Node) {
-		n.Spec.Unschedulable = true
-		if n.Annotations == nil {
-			n.Annotations = map[string]string{}
-		}
-		n.Annotations[model.AnnotationHeld] = why
-	})
+	changed := node.DeepCopy()
+	changed.Spec.Unschedulable = true
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, model.AnnotationHeld, why)
+	if err := g.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("close node %s: %w", node.Name, err)
+	}
+	return nil
 }
 
 // letIn lets pods onto a node. The taint that Kubernetes has set for a cordoned
 // node, and takes off a moment later, goes at the same time: until it is gone
 // the scheduler finds no place on the node, and takes the nominations back.
-func (g *gate) letIn(ctx context.Context, node *corev1.Node) error {
+// Whatever else happens to the node meanwhile does not matter, but other taints:
+// then it is read again.
+func (g *gate) letIn(ctx context.Context, name string) error {
+	var err error
+	for range tries {
+		node := g.store.node(name)
+		if node == nil || !closed(node) {
+			return nil
+		}
+		if err = g.client.Patch(ctx, node.DeepCopy(), opening(node)); !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
+			break
+		}
+		time.Sleep(heard)
+	}
+	if err != nil {
+		return fmt.Errorf("open node %s: %w", name, err)
+	}
 	g.mu.Lock()
-	delete(g.complete, node.Name)
-	g.mu.Unlock()
-	return g.patch(ctx, node, func(n *corev1.Node) {
-		n.Spec.Unschedulable = false
-		delete(n.Annotations, model.AnnotationHeld)
-		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
-	})
+	defer g.mu.Unlock()
+	delete(g.complete, name)
+	return nil
 }
 
-// patch changes a node, unless somebody else has done so in the meantime.
-func (g *gate) patch(ctx context.Context, node *corev1.Node, change func(*corev1.Node)) error {
-	changed := node.DeepCopy()
-	change(changed)
-	if err := g.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("open or close node %s: %w", node.Name, err)
+// tries is how often a node whose taints change is read again in one tick.
+const tries = 5
+
+// opening is the patch that opens a node, as long as it has the same taints.
+func opening(node *corev1.Node) client.Patch {
+	type step struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value,omitempty"`
 	}
-	return nil
+	steps := []step{
+		{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(model.AnnotationHeld, "/", "~1")},
+		{Op: "remove", Path: "/spec/unschedulable"},
+	}
+	kept := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+	switch {
+	case len(kept) == len(node.Spec.Taints):
+	case len(kept) == 0:
+		steps = append(steps, step{"test", "/spec/taints", node.Spec.Taints}, step{Op: "remove", Path: "/spec/taints"})
+	default:
+		steps = append(steps, step{"test", "/spec/taints", node.Spec.Taints}, step{"replace", "/spec/taints", kept})
+	}
+	body, _ := json.Marshal(steps) // taints can always be written
+	return client.RawPatch(types.JSONPatchType, body)
 }
 
 // missing says what a node waits for, "" for nothing.
@@ -290,6 +321,14 @@ func (s *store) arrivals() []arrival {
 		out = append(out, a)
 	})
 	return out
+}
+
+// node is a node as it was seen last, nil when there is none.
+func (s *store) node(name string) *corev1.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, _ := s.nodes.get(name)
+	return n.object
 }
 
 // nodeOfClaim is a claim that is not on its way out, and its node once it has come.

@@ -84,12 +84,8 @@ func (p *provisioner) decide(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at the cluster: %w", err)
 	}
-	expected := places{}
-	waits := company{}
-	if p.gate != nil {
-		defer func() { p.gate.expect(expected, waits) }()
-	}
 	if len(v.waiting) == 0 {
+		p.expect(v, plan.Plan{}, nil)
 		p.said.keep(nil)
 		show(v, nil)
 		return nil
@@ -104,11 +100,12 @@ func (p *provisioner) decide(ctx context.Context) error {
 		return err
 	}
 	p.postpone(v, &answer)
-	failed := p.launch(ctx, v, answer.Launches, expected)
+	orders, unwritten := p.orders(v, answer.Launches)
+	p.expect(v, answer, orders)
+	failed := errors.Join(unwritten, p.launch(ctx, v, answer, orders))
 	watch.lap("write")
 	loopSeconds.Observe(watch.total().Seconds())
-	p.tell(ctx, v, answer, expected)
-	waits = companions(v, answer, expected)
+	p.tell(ctx, v, answer)
 	watch.lap("tell")
 	report(log.FromContext(ctx), v, answer, watch)
 	return failed
@@ -178,12 +175,10 @@ func (p *provisioner) postpone(v *view, answer *plan.Plan) {
 	})
 }
 
-// launch creates the NodeClaims of a plan, many at once, and adds to where pods
-// are expected. One that fails does not keep the others.
-func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launch, expected places) error {
+// orders writes the launches of a plan as orders. One that cannot be written
+// does not keep the others.
+func (p *provisioner) orders(v *view, launches []plan.Launch) (out []order, failed error) {
 	book := newOrderBook(v)
-	var orders []order
-	var ordered []*plan.Launch // beside orders: one that cannot be ordered has none
 	var errs []error
 	for i := range launches {
 		o, err := book.order(&launches[i])
@@ -191,23 +186,62 @@ func (p *provisioner) launch(ctx context.Context, v *view, launches []plan.Launc
 			errs = append(errs, err)
 			continue
 		}
-		orders, ordered = append(orders, o), append(ordered, &launches[i])
+		out = append(out, o)
 	}
+	return out, some(errs)
+}
+
+// expect has the gate know where pods are expected, before any node of theirs
+// can come.
+func (p *provisioner) expect(v *view, answer plan.Plan, orders []order) {
+	if p.gate == nil {
+		return
+	}
+	all := places{}
+	for _, b := range answer.Binds {
+		for _, i := range b.Pods {
+			all.expect(b.Node, v.claims[b.Node], v.objects[i])
+		}
+	}
+	for _, i := range v.waiting {
+		if node := v.snapshot.Pods[i].Node; node != "" {
+			all.expect(node, v.claims[node], v.objects[i])
+		}
+	}
+	for i := range orders {
+		all.expect("", orders[i].claim.Name, orders[i].pods...)
+	}
+	p.gate.expect(all, companions(v, answer, all))
+}
+
+// launch creates the NodeClaims of orders, many at once. One that fails does not
+// keep the others.
+func (p *provisioner) launch(ctx context.Context, v *view, answer plan.Plan, orders []order) error {
 	known := map[string]bool{}
 	for _, name := range v.claims {
 		known[name] = true
 	}
 	var mu sync.Mutex
+	var errs []error
+	renamed := false
 	each(len(orders), p.writers, func(i int) {
-		err := p.create(ctx, &orders[i], ordered[i], known)
+		name := orders[i].claim.Name
+		err := p.create(ctx, &orders[i], known)
 		mu.Lock()
 		defer mu.Unlock()
+		renamed = renamed || orders[i].claim.Name != name
 		if err != nil {
 			errs = append(errs, err)
-			return
 		}
-		expected.expect("", orders[i].claim.Name, orders[i].pods...)
 	})
+	if renamed {
+		p.expect(v, answer, orders)
+	}
+	return some(errs)
+}
+
+// some joins the first few of many errors.
+func some(errs []error) error {
 	if len(errs) > 3 {
 		errs = append(errs[:3], fmt.Errorf("and %d more", len(errs)-3))
 	}
@@ -231,7 +265,7 @@ func each(n, goroutines int, f func(i int)) {
 // create creates one NodeClaim. One of that name that the decision did not know
 // of is the fruit of an attempt whose answer was lost. One that it knew of is
 // on its way out, or other pods have taken its room: then this order is a new one.
-func (p *provisioner) create(ctx context.Context, o *order, l *plan.Launch, known map[string]bool) error {
+func (p *provisioner) create(ctx context.Context, o *order, known map[string]bool) error {
 	err := p.client.Create(ctx, o.claim)
 	for apierrors.IsAlreadyExists(err) {
 		var have karpenter.NodeClaim
@@ -242,7 +276,7 @@ func (p *provisioner) create(ctx context.Context, o *order, l *plan.Launch, know
 			o.claim = &have
 			break
 		}
-		o.claim.Name = claimName(l, o.pods, string(have.UID))
+		o.claim.Name = claimName(o.launch, o.pods, string(have.UID))
 		err = p.client.Create(ctx, o.claim)
 	}
 	if err != nil {
@@ -258,9 +292,9 @@ func (p *provisioner) create(ctx context.Context, o *order, l *plan.Launch, know
 	return nil
 }
 
-// tell says what was decided: to Karpenter's state and the nominator, which
-// nodes are spoken for; to pods that go nowhere, why.
-func (p *provisioner) tell(ctx context.Context, v *view, answer plan.Plan, expected places) {
+// tell says what was decided: to Karpenter's state, which nodes are spoken for;
+// to pods that go nowhere, why.
+func (p *provisioner) tell(ctx context.Context, v *view, answer plan.Plan) {
 	byNode, byPool := map[string][]*corev1.Pod{}, map[string][]*corev1.Pod{}
 	nodes := map[string]*model.Node{}
 	for i := range v.snapshot.Nodes {
@@ -269,7 +303,6 @@ func (p *provisioner) tell(ctx context.Context, v *view, answer plan.Plan, expec
 	onto := func(node string, pods []int) {
 		p.state.NominateNodeForPod(ctx, v.provider[node])
 		for _, i := range pods {
-			expected.expect(node, v.claims[node], v.objects[i])
 			byNode[v.claims[node]] = append(byNode[v.claims[node]], v.objects[i])
 			byPool[nodes[node].Pool] = append(byPool[nodes[node].Pool], v.objects[i])
 		}
