@@ -52,8 +52,9 @@ const (
 	// tick is how often complete nodes are opened: often enough for nobody to
 	// notice, and seldom enough for the scheduler to be done with the last ones.
 	tick = 500 * time.Millisecond
-	// heard is how long the scheduler is given to hear of nominations.
-	heard = 50 * time.Millisecond
+	// heard is how long the scheduler is given to hear of nominations, and this
+	// controller of a node's taints.
+	heard = 10 * time.Millisecond
 	// companionship is how long a node that is complete waits for its companions.
 	companionship = 30 * time.Second
 )
@@ -130,24 +131,21 @@ func (g *gate) open(ctx context.Context) {
 		return
 	}
 	each(len(list), openers, func(i int) {
-		if list[i].claim == nil {
-			return
+		name := list[i].node.Name
+		if list[i].claim != nil {
+			if err := g.places.nominateAll(ctx, g.places.expectedOn(list[i].claim, name), name); err != nil {
+				log.FromContext(ctx).Error(err, "a node opens without all of its pods nominated to it", "node", name)
+			}
+			time.Sleep(heard)
 		}
-		pods := g.places.expectedOn(list[i].claim, list[i].node.Name)
-		if err := g.places.nominateAll(ctx, pods, list[i].node.Name); err != nil {
-			log.FromContext(ctx).Error(err, "a node opens without all of its pods nominated to it", "node", list[i].node.Name)
-		}
-	})
-	time.Sleep(heard)
-	each(len(list), openers, func(i int) {
-		if err := g.letIn(ctx, list[i].node.Name); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "a node is not open to pods yet; this is tried again", "node", list[i].node.Name)
+		if err := g.letIn(ctx, name); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "a node is not open to pods yet; this is tried again", "node", name)
 		}
 	})
 }
 
 // openers is how many nodes are opened at once.
-const openers = 16
+const openers = 32
 
 // close keeps pods off a node, and says why.
 func (g *gate) close(ctx context.Context, node *corev1.Node, why string) error {
