@@ -196,7 +196,9 @@ func opening(node *corev1.Node) client.Patch {
 	}
 	steps := []step{
 		{Op: "remove", Path: "/metadata/annotations/" + strings.ReplaceAll(model.AnnotationHeld, "/", "~1")},
-		{Op: "remove", Path: "/spec/unschedulable"},
+	}
+	if node.Spec.Unschedulable {
+		steps = append(steps, step{Op: "remove", Path: "/spec/unschedulable"})
 	}
 	kept := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
 	switch {

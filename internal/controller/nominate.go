@@ -59,7 +59,7 @@ func (p places) expect(node, claim string, pods ...*corev1.Pod) {
 }
 
 func newNominator(c client.Client, s *store) *nominator {
-	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second) // of errors
+	pace := workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second)
 	return &nominator{client: c, store: s, queue: workqueue.NewTypedRateLimitingQueue(pace), settle: resettling, mine: map[types.UID]string{}, lost: map[types.UID]time.Time{}}
 }
 

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,7 +184,7 @@ func (s *scene) child() (port string, process *os.Process) {
 		s.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+port, "KUBECONFIG="+running.Kubeconfig(), "GOGC="+cmp.Or(os.Getenv("KERF_GOGC"), "50"))
+	cmd.Env = append(os.Environ(), childEnv+"="+port, "KUBECONFIG="+running.Kubeconfig(), "GOMEMLIMIT=500MiB")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		s.Fatal(err)
