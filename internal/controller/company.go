@@ -16,7 +16,10 @@ import (
 // finds room in the wrong zone, because its own node is not up yet, leads the
 // others astray. So a node that such pods are for, or could go to, opens together
 // with their nodes and with those of all pods that could take their room.
-type company map[string]map[string]bool
+//
+// The sets of claims are shared: a thousand nodes of one spread wait for the same
+// thousand.
+type company map[string][]map[string]bool
 
 // A seat is a node that is not up yet, as it will be.
 type seat struct {
@@ -44,6 +47,9 @@ func companions(v *view, answer plan.Plan, expected places) company {
 		}
 	}
 	bound := tied(spaces)
+	if len(bound) == 0 {
+		return out
+	}
 	for i := range all {
 		s := &all[i]
 		loose, empty, hosts := s.room, s.room, false // room without tied pods, and without any
@@ -56,23 +62,11 @@ func companions(v *view, answer plan.Plan, expected places) company {
 		}
 		for spec, at := range homes {
 			if bound[spec] && s.takes(spec, empty) || hosts && s.takes(spec, loose) {
-				out.wait(s.claim, at)
+				out[s.claim] = append(out[s.claim], at)
 			}
 		}
 	}
 	return out
-}
-
-func (c company) wait(claim string, homes map[string]bool) {
-	for h := range homes {
-		if h == claim {
-			continue
-		}
-		if c[claim] == nil {
-			c[claim] = map[string]bool{}
-		}
-		c[claim][h] = true
-	}
 }
 
 // seats lists the nodes that are ordered or on their way, with what the plan
@@ -114,7 +108,7 @@ func seats(v *view, answer plan.Plan, expected places) []seat {
 		}
 		claim := expected[keyOf(v.objects[l.Pods[0]])].claim
 		if claim == "" {
-			continue // it could not be created
+			continue // it could not be written as an order
 		}
 		out = append(out, seat{
 			claim: claim, zones: l.Zones, labels: l.Labels, taints: taints[l.Pool], pods: l.Pods,

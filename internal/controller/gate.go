@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -220,9 +219,11 @@ func (g *gate) missing(claim *karpenter.NodeClaim, node *corev1.Node) string {
 	g.mu.Lock()
 	companions := g.waits[claim.Name]
 	g.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(companions)) {
-		if g.comes(name) && g.waitsSince(node.Name) < companionship {
-			return "the node of nodeclaim " + name + " has not come up, and their pods depend on each other"
+	for _, set := range companions {
+		for name := range set {
+			if name != claim.Name && g.comes(name) && g.waitsSince(node.Name) < companionship {
+				return "the node of nodeclaim " + name + " has not come up, and their pods depend on each other"
+			}
 		}
 	}
 	return ""

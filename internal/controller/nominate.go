@@ -120,7 +120,6 @@ func (n *nominator) next(ctx context.Context) bool {
 	if err := n.nominate(ctx, pod, node); err != nil {
 		log.FromContext(ctx).V(1).Info("a nomination is tried again", "pod", key, "node", node, "error", err.Error())
 		n.queue.AddRateLimited(key)
-		return true
 	}
 	return true
 }

@@ -118,8 +118,9 @@ func await(t *testing.T, holds func() bool) {
 	}
 }
 
-// A pod that is nominated has its place, whoever nominated it; the place is not
-// given to another, and no node is bought.
+// A pod that is nominated waits to the planner, where Karpenter (v1.15) overlooks
+// it: it goes where there is room, whoever nominated it, and that is not given to
+// another as well.
 func TestANominatedPodHasItsPlace(t *testing.T) {
 	b := newBench(t, pool("gpu", g4dnXLarge+onlySpot))
 	b.pods("seed", 1, oneGPU)

@@ -165,14 +165,17 @@ func (p *provisioner) postpone(v *view, answer *plan.Plan) {
 	if p.gate == nil {
 		return
 	}
+	planned := len(answer.Launches)
 	answer.Launches = slices.DeleteFunc(answer.Launches, func(l plan.Launch) bool {
 		if !slices.ContainsFunc(l.Pods, func(i int) bool { return p.gate.places.displaced(v.objects[i]) }) {
 			return false
 		}
 		answer.Cost -= l.Price
-		time.AfterFunc(p.gate.places.settle, p.batch.Trigger)
 		return true
 	})
+	if len(answer.Launches) < planned {
+		time.AfterFunc(p.gate.places.settle, p.batch.Trigger)
+	}
 }
 
 // orders writes the launches of a plan as orders. One that cannot be written
