@@ -14,14 +14,19 @@ import (
 // where the plan has them only when others of them are bound: until then the
 // scheduler refuses them, and gives their room to whoever fits; and one that
 // finds room in the wrong zone, because its own node is not up yet, leads the
-// others astray. So a node that such pods are for, or could go to, opens together
-// with their nodes and with those of all pods that could take their room.
-//
-// The sets of claims are shared: a thousand nodes of one spread wait for the same
-// thousand.
-type company map[string][]map[string]bool
+// others astray. So a node that such pods are for, or could go to, opens when
+// their nodes are up, and those of all pods that could take their room; in which
+// order, is for turns.go.
+type company struct {
+	// The claims that a claim's node waits for. The sets are shared: a thousand
+	// nodes of one spread wait for the same thousand.
+	waits map[string][]map[string]bool
+	// The families of claims whose nodes are for pods that are tied to each other,
+	// from 1. A claim of no tied pods has none, 0.
+	families map[string]int
+}
 
-// A seat is a node that is not up yet, as it will be.
+// A seat is a node that is not up yet, or not open, as it will be.
 type seat struct {
 	claim  string
 	zones  []string // in one of which it is; none is unknown
@@ -33,7 +38,7 @@ type seat struct {
 
 // companions makes the company of a decision, whose claims have their names.
 func companions(v *view, answer plan.Plan, expected places) company {
-	out := company{}
+	out := company{waits: map[string][]map[string]bool{}, families: map[string]int{}}
 	all := seats(v, answer, expected)
 	homes := map[*model.PodSpec]map[string]bool{} // claims
 	spaces := map[*model.PodSpec]string{}         // namespaces; pods of one spec are in one
@@ -50,19 +55,20 @@ func companions(v *view, answer plan.Plan, expected places) company {
 	if len(bound) == 0 {
 		return out
 	}
+	out.families = families(bound, homes)
 	for i := range all {
 		s := &all[i]
 		loose, empty, hosts := s.room, s.room, false // room without tied pods, and without any
 		for _, p := range s.pods {
 			spec := v.snapshot.Pods[p].Spec
 			empty = empty.Plus(spec.Requests, 1)
-			if bound[spec] {
+			if bound[spec] != nil {
 				loose, hosts = loose.Plus(spec.Requests, 1), true
 			}
 		}
 		for spec, at := range homes {
-			if bound[spec] && s.takes(spec, empty) || hosts && s.takes(spec, loose) {
-				out[s.claim] = append(out[s.claim], at)
+			if bound[spec] != nil && s.takes(spec, empty) || hosts && s.takes(spec, loose) {
+				out.waits[s.claim] = append(out.waits[s.claim], at)
 			}
 		}
 	}
@@ -85,7 +91,7 @@ func seats(v *view, answer plan.Plan, expected places) []seat {
 	for i := range v.snapshot.Nodes {
 		n := &v.snapshot.Nodes[i]
 		claim := v.claims[n.Name]
-		if !n.InFlight || n.Leaving || claim == "" {
+		if !n.InFlight && !v.closed[n.Name] || n.Leaving || claim == "" {
 			continue
 		}
 		s := seat{claim: claim, labels: n.Labels, taints: n.Taints, room: n.Allocatable, pods: on[n.Name]}
@@ -118,16 +124,54 @@ func seats(v *view, answer plan.Plan, expected places) []seat {
 	return out
 }
 
+// families numbers, from 1, the claims whose pods are tied to each other, over
+// however many others.
+func families(bound map[*model.PodSpec]specs, homes map[*model.PodSpec]map[string]bool) map[string]int {
+	out, on := map[string]int{}, map[string]specs{}
+	for spec, at := range homes {
+		for claim := range at {
+			if bound[spec] != nil {
+				on[claim] = append(on[claim], spec)
+			}
+		}
+	}
+	last := 0
+	var join func(claim string)
+	join = func(claim string) {
+		if out[claim] != 0 {
+			return
+		}
+		out[claim] = last
+		for _, spec := range on[claim] {
+			for _, other := range bound[spec] {
+				for next := range homes[other] {
+					join(next)
+				}
+			}
+		}
+	}
+	for claim := range on {
+		if out[claim] == 0 {
+			last++
+			join(claim)
+		}
+	}
+	return out
+}
+
+type specs []*model.PodSpec
+
 // tied are the pods whose place depends on where others are bound, or on which
-// such pods depend: by required affinity, by spread, and by anti-affinity over
-// more than one node. Pods of which each wants a node of its own are not.
-func tied(spaces map[*model.PodSpec]string) map[*model.PodSpec]bool {
-	out := map[*model.PodSpec]bool{}
+// such pods depend, with those others: by required affinity, by spread, and by
+// anti-affinity over more than one node. Pods of which each wants a node of its
+// own are not.
+func tied(spaces map[*model.PodSpec]string) map[*model.PodSpec]specs {
+	out := map[*model.PodSpec]specs{}
 	tie := func(spec *model.PodSpec, picks func(*model.PodSpec, string) bool) {
-		out[spec] = true
+		out[spec] = append(out[spec], spec)
 		for other, space := range spaces {
-			if picks(other, space) {
-				out[other] = true
+			if other != spec && picks(other, space) {
+				out[spec], out[other] = append(out[spec], other), append(out[other], spec)
 			}
 		}
 	}

@@ -33,8 +33,9 @@ import (
 //
 // Its pods are nominated to it right before it opens. Earlier it would not last:
 // whatever happens to a node has the scheduler try pods anew, and it takes the
-// nomination of each that finds no place. For the same reason nodes open
-// together, at every tick those that are complete.
+// nomination of each that finds no place. The opening of another node is such a
+// thing too, so they open one after the other (turns.go), at every tick those that
+// are complete.
 type gate struct {
 	client   client.Client
 	store    *store
@@ -43,7 +44,7 @@ type gate struct {
 	patience time.Duration // how long GPUs are waited for
 
 	mu       sync.Mutex
-	waits    company
+	company  company
 	complete map[string]time.Time // since when nodes wait for companions alone
 }
 
@@ -54,6 +55,9 @@ const (
 	// heard is how long the scheduler is given to hear of nominations, and this
 	// controller of a node's taints.
 	heard = 10 * time.Millisecond
+	// binding is how long the scheduler is given to bind the pods of a node that
+	// has just been opened, before the next one is.
+	binding = 250 * time.Millisecond
 	// companionship is how long a node that is complete waits for its companions.
 	companionship = 30 * time.Second
 )
@@ -75,7 +79,7 @@ func (g *gate) Registered(ctx context.Context, claim *karpenter.NodeClaim) (clou
 	if node.Spec.Unschedulable || len(g.places.expectedOn(claim, node.Name)) == 0 {
 		return done, nil
 	}
-	err = g.close(ctx, node, cmp.Or(g.missing(claim, node), "it opens together with others"))
+	err = g.close(ctx, node, cmp.Or(g.missing(claim, node), "it opens in its turn"))
 	if apierrors.IsConflict(err) {
 		return cloudprovider.NodeLifecycleHookResult{Requeue: true}, nil
 	}
@@ -84,11 +88,11 @@ func (g *gate) Registered(ctx context.Context, claim *karpenter.NodeClaim) (clou
 
 // expect takes over what a decision expects, in place of all before: where pods
 // go, and which nodes wait for which.
-func (g *gate) expect(where places, waits company) {
+func (g *gate) expect(where places, company company) {
 	g.places.expect(where)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waits = waits
+	g.company = company
 }
 
 // closed reports whether the gate keeps pods off a node.
@@ -114,11 +118,12 @@ func (g *gate) Run(ctx context.Context) {
 // An arrival is a closed node, and what it was ordered as.
 type arrival struct {
 	node  *corev1.Node
+	read  model.Node
 	claim *karpenter.NodeClaim // nil when it is gone
 }
 
-// open opens the nodes that are complete, once their pods are nominated. What
-// does not succeed is tried again at the next tick.
+// open opens the nodes that are complete, group by group. What does not succeed
+// is tried again at the next tick.
 func (g *gate) open(ctx context.Context) {
 	var list []arrival
 	for _, a := range g.store.arrivals() {
@@ -126,21 +131,81 @@ func (g *gate) open(ctx context.Context) {
 			list = append(list, a)
 		}
 	}
-	if len(list) == 0 {
-		return
+	for some := range slices.Chunk(g.inTurn(list), 1+len(list)/turns) {
+		if ctx.Err() == nil {
+			g.openAll(ctx, slices.Concat(some...))
+		}
+	}
+}
+
+// turns is in how many turns nodes are opened at one tick, about, so that nobody
+// has to wait long.
+const turns = 30
+
+// openAll opens nodes when all their pods are nominated to them, and returns when
+// the scheduler has bound those. It nominates when the scheduler has been through
+// the pods that it had reason to try: it takes the nomination of each, and each
+// that it takes is a reason to try others.
+func (g *gate) openAll(ctx context.Context, list []arrival) {
+	for range tries {
+		g.store.calm()
+		g.nominate(ctx, list)
+		time.Sleep(heard)
+		if g.nominated(list) {
+			break
+		}
 	}
 	each(len(list), openers, func(i int) {
-		name := list[i].node.Name
-		if list[i].claim != nil {
-			if err := g.places.nominateAll(ctx, g.places.expectedOn(list[i].claim, name), name); err != nil {
-				log.FromContext(ctx).Error(err, "a node opens without all of its pods nominated to it", "node", name)
-			}
-			time.Sleep(heard)
-		}
-		if err := g.letIn(ctx, name); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "a node is not open to pods yet; this is tried again", "node", name)
+		if err := g.letIn(ctx, list[i].node.Name); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "a node is not open to pods yet; this is tried again", "node", list[i].node.Name)
 		}
 	})
+	for end := time.Now().Add(binding); g.waiting(list) && time.Now().Before(end); {
+		time.Sleep(heard)
+	}
+}
+
+// nominate nominates the pods of nodes that are not, as far as is known.
+func (g *gate) nominate(ctx context.Context, list []arrival) {
+	type nomination struct {
+		pod  *corev1.Pod
+		node string
+	}
+	var due []nomination
+	for _, a := range list {
+		for _, p := range g.pods(a) {
+			if p.object.Status.NominatedNodeName != a.node.Name {
+				due = append(due, nomination{p.object, a.node.Name})
+			}
+		}
+	}
+	each(len(due), nominators, func(i int) {
+		if err := g.places.nominate(ctx, due[i].pod, due[i].node); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "a node opens without all of its pods nominated to it", "node", due[i].node)
+		}
+	})
+}
+
+// nominated reports whether all pods of the nodes are nominated to them.
+func (g *gate) nominated(list []arrival) bool {
+	return !slices.ContainsFunc(list, func(a arrival) bool {
+		return slices.ContainsFunc(g.pods(a), func(p podEntry) bool { return p.object.Status.NominatedNodeName != a.node.Name })
+	})
+}
+
+// waiting reports whether pods still wait for one of the nodes.
+func (g *gate) waiting(list []arrival) bool {
+	return slices.ContainsFunc(list, func(a arrival) bool {
+		return len(g.pods(a)) > 0
+	})
+}
+
+// pods are those that wait for a node.
+func (g *gate) pods(a arrival) []podEntry {
+	if a.claim == nil {
+		return nil
+	}
+	return g.places.expectedOn(a.claim, a.node.Name)
 }
 
 // openers is how many nodes are opened at once.
@@ -183,7 +248,8 @@ func (g *gate) letIn(ctx context.Context, name string) error {
 	return nil
 }
 
-// tries is how often a node whose taints change is read again in one tick.
+// tries is how often, in one tick, a node whose taints change is read again, and
+// nominations that the scheduler takes back are renewed.
 const tries = 5
 
 // opening is the patch that opens a node, as long as it has the same taints.
@@ -217,7 +283,7 @@ func (g *gate) missing(claim *karpenter.NodeClaim, node *corev1.Node) string {
 		return why
 	}
 	g.mu.Lock()
-	companions := g.waits[claim.Name]
+	companions := g.company.waits[claim.Name]
 	g.mu.Unlock()
 	for _, set := range companions {
 		for name := range set {
@@ -315,7 +381,7 @@ func (s *store) arrivals() []arrival {
 		if !closed(n.object) || n.read.Leaving {
 			return
 		}
-		a := arrival{node: n.object}
+		a := arrival{node: n.object, read: n.read}
 		if c, ok := s.claims.get(s.claimOf[n.object.Spec.ProviderID]); ok {
 			a.claim = c.object
 		}

@@ -69,7 +69,7 @@ func TestANodeOpensWhenItIsWhatWasOrdered(t *testing.T) {
 			func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse },
 			func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, "its kubelet is not ready",
 		},
-		"nothing": {func(*corev1.Node) {}, func(*corev1.Node) {}, "it opens together with others"},
+		"nothing": {func(*corev1.Node) {}, func(*corev1.Node) {}, "it opens in its turn"},
 		"a startup taint less": {
 			func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{startup} },
 			func(n *corev1.Node) {

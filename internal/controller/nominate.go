@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -105,7 +104,7 @@ func (n *nominator) displaced(pod *corev1.Pod) bool {
 }
 
 // nominators is how many pods are nominated at once.
-const nominators = 4
+const nominators = 16
 
 func (n *nominator) next(ctx context.Context) bool {
 	key, down := n.queue.Get()
@@ -246,16 +245,9 @@ func (n *nominator) forbidden(ctx context.Context, err error) {
 	}
 }
 
-// nominateAll nominates pods to a node.
-func (n *nominator) nominateAll(ctx context.Context, pods []*corev1.Pod, node string) error {
-	errs := make([]error, len(pods))
-	each(len(pods), nominators, func(i int) { errs[i] = n.nominate(ctx, pods[i], node) })
-	return errors.Join(errs...)
-}
-
 // expectedOn lists the pods that wait for a NodeClaim's node: by the last
 // decision, and by the claim itself where that decision knows nothing of them.
-func (n *nominator) expectedOn(claim *karpenter.NodeClaim, node string) []*corev1.Pod {
+func (n *nominator) expectedOn(claim *karpenter.NodeClaim, node string) []podEntry {
 	n.mu.Lock()
 	var keys []string
 	for key, p := range n.places {
@@ -271,10 +263,10 @@ func (n *nominator) expectedOn(claim *karpenter.NodeClaim, node string) []*corev
 	n.mu.Unlock()
 	n.store.mu.Lock()
 	defer n.store.mu.Unlock()
-	var out []*corev1.Pod
+	var out []podEntry
 	for _, key := range keys {
 		if e, ok := n.store.pods.get(key); ok && e.waits && (e.object.Status.NominatedNodeName == "" || e.object.Status.NominatedNodeName == node) {
-			out = append(out, e.object)
+			out = append(out, e)
 		}
 	}
 	return out

@@ -141,7 +141,7 @@ func (p *provisioner) proof(v *view) int64 {
 
 func report(logger logr.Logger, v *view, answer plan.Plan, watch *stopwatch) {
 	if len(answer.Launches) == 0 {
-		return
+		logger = logger.V(1)
 	}
 	gap, known := answer.Gap()
 	if !known {

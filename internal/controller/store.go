@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -46,6 +47,8 @@ type store struct {
 	specs     map[[sha256.Size]byte]*model.PodSpec
 	shares    int // pods that ask for a part of a GPU
 	buried    map[types.UID]time.Time
+	waits     int       // pods that wait
+	stirred   time.Time // when the scheduler was last given reason to try them
 }
 
 // A podEntry is a pod and what was read of it.
@@ -185,6 +188,9 @@ func (s *store) setPod(p *corev1.Pod) bool {
 		return false
 	}
 	s.uncount(before)
+	if had && (before.object.Spec.NodeName == "" && p.Spec.NodeName != "" || before.object.Status.NominatedNodeName != "" && p.Status.NominatedNodeName == "") {
+		s.stirred = time.Now()
+	}
 	e := s.readPod(p)
 	s.pods.put(key, e)
 	return e.waits && !(had && before.waits && before.object.UID == p.UID)
@@ -205,7 +211,9 @@ func (s *store) readPod(p *corev1.Pod) podEntry {
 	if len(e.read.Spec.Shares) > 0 {
 		s.shares++
 	}
-	e.waits = awaits(p)
+	if e.waits = awaits(p); e.waits {
+		s.waits++
+	}
 	return e
 }
 
@@ -245,11 +253,17 @@ func (s *store) uncount(e podEntry) {
 	if e.takes && len(e.read.Spec.Shares) > 0 {
 		s.shares--
 	}
+	if e.waits {
+		s.waits--
+	}
 }
 
 func (s *store) setNode(n *corev1.Node) bool {
 	read := s.scope.Node(n)
 	before, had := s.nodes.get(n.Name)
+	if !had || !reflect.DeepEqual(before.read, read) {
+		s.stirred = time.Now()
+	}
 	s.nodes.put(n.Name, nodeEntry{object: n, read: read})
 	if id := n.Spec.ProviderID; id != "" {
 		s.nodeOf[id] = n.Name

@@ -30,6 +30,7 @@ type view struct {
 	pools    map[string]*karpenter.NodePool
 	provider map[string]string // provider ids by name in snapshot.Nodes
 	claims   map[string]string // names of NodeClaims by name in snapshot.Nodes
+	closed   map[string]bool   // names in snapshot.Nodes of those that the gate keeps pods off
 	wares    wares
 }
 
@@ -67,7 +68,7 @@ func (o *observer) look(ctx context.Context) (*view, error) {
 	o.store.mu.Lock()
 	defer o.store.mu.Unlock()
 	o.refit(w, installed)
-	v := &view{wares: w, pools: map[string]*karpenter.NodePool{}, provider: map[string]string{}, claims: map[string]string{}}
+	v := &view{wares: w, pools: map[string]*karpenter.NodePool{}, provider: map[string]string{}, claims: map[string]string{}, closed: map[string]bool{}}
 	for _, p := range pools {
 		v.pools[p.Name] = p
 	}
@@ -130,6 +131,9 @@ func (o *observer) nodes(v *view) (nodes []model.Node, claims []intake.Claim) {
 		}
 		node := o.seen(n, c)
 		v.provider[node.Name] = n.object.Spec.ProviderID
+		if closed(n.object) {
+			v.closed[node.Name] = true
+		}
 		if c != nil {
 			arrived[c] = true
 			v.claims[node.Name] = c.object.Name

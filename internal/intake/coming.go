@@ -16,7 +16,7 @@ import (
 // bindingTime is how long the pods that a claim was made for are kept for its
 // node after the node is complete, as long as it has room for them: the
 // scheduler needs a moment to bind them, and a busy one longer.
-const bindingTime = 2 * time.Minute
+const bindingTime = 30 * time.Second
 
 // gpuDeadline is Options.GPUDeadline where it is not given.
 const gpuDeadline = 10 * time.Minute

@@ -28,10 +28,10 @@ const together = 2
 
 // Of random clusters, KERF_CLUSTERS of them, each planned for twice: every pod
 // that Kerf places is bound by the real scheduler, and the pods that it refuses
-// are the ones left. No node should be ordered but those of the plan; now and
-// then the scheduler is quicker than a nomination, in about one node of two
-// hundred on an idle machine. The log names the pods; more than one in twenty is
-// a failure.
+// are the ones left. No node should be ordered but those of the plan. Nothing but
+// nominations tells the scheduler of the plan, though, and it may be quicker than
+// one, which happens to one node of several hundred. The log names the pods; more
+// than one node in fifty is a failure.
 func TestTheSchedulerAgreesWithThePlan(t *testing.T) {
 	clusters := number(t, "KERF_CLUSTERS", 10)
 	first := number(t, "KERF_CLUSTER", 1)
@@ -44,7 +44,7 @@ func TestTheSchedulerAgreesWithThePlan(t *testing.T) {
 		})
 	}
 	t.Logf("%d nodes were planned, and %d more ordered for pods whose place others took", planned, more)
-	if more*20 > planned {
+	if more*50 > planned {
 		t.Error("the scheduler does not keep to the plan")
 	}
 }
@@ -273,7 +273,7 @@ func (d *decisions) over(h slog.Handler) slog.Handler {
 }
 
 // Enabled implements slog.Handler: decisions are heard whatever is logged.
-func (d *decisions) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+func (d *decisions) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo-1 }
 
 // Handle implements slog.Handler.
 func (d *decisions) Handle(ctx context.Context, r slog.Record) error {
@@ -293,6 +293,9 @@ func (d *decisions) Handle(ctx context.Context, r slog.Record) error {
 		d.shared.mu.Lock()
 		d.shared.all = append(d.shared.all, out)
 		d.shared.mu.Unlock()
+	}
+	if !d.Handler.Enabled(ctx, r.Level) {
+		return nil
 	}
 	return d.Handler.Handle(ctx, r)
 }
