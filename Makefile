@@ -60,10 +60,12 @@ gpu: bin/kerf-node ## check the node agent on this machine's GPUs: inventory, se
 lab: ## a control plane, a simulated cloud and kerf-controller until Ctrl-C: LABFLAGS="--dir DIR" keeps the objects
 	@program=$$(sh lab/build.sh) && exec "$$program" $(LABFLAGS)
 
+PREBUILT := $(if $(KUBEBUILDER_ASSETS),-tags=prebuilt)
+
 # One set of flags, here and in lab/build.sh: others compile all of Kubernetes again.
 e2e: ## the end-to-end tests: on a control plane of their own, and the AWS provider on its fake EC2
-	cd cmd/kerf-controller && $(GO) test -vet=off ./...
-	cd lab && $(GO) test -vet=off -p 1 -timeout 30m $(if $(KUBEBUILDER_ASSETS),-tags=prebuilt) ./...
+	cd cmd/kerf-controller && $(GO) vet ./... && $(GO) test -vet=off ./...
+	cd lab && $(GO) vet $(PREBUILT) ./... && $(GO) test -vet=off -p 1 -timeout 30m $(PREBUILT) ./...
 
 bench: bin/kerf ## Go benchmarks, then Kerf and Karpenter on the same workloads: bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/catalog ./internal/constraint ./internal/lp ./internal/solve ./internal/plan ./internal/source ./internal/intake

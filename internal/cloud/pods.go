@@ -91,7 +91,8 @@ func (s *Simulated) start(ctx context.Context, m *machine, pod *corev1.Pod, now 
 	if wait := s.backOff(pod, now); wait > 0 {
 		return wait, nil
 	}
-	old := pod.DeepCopy()
+	old := pod // of a cache, which others read too
+	pod = pod.DeepCopy()
 	refused, crash, err := s.refusal(ctx, m, pod)
 	if err != nil {
 		return 0, err
@@ -233,7 +234,8 @@ func (s *Simulated) finish(ctx context.Context, pod *corev1.Pod, now time.Time) 
 	if due := startedAt(pod).Add(d); now.Before(due) {
 		return due.Sub(now), nil
 	}
-	old, at := pod.DeepCopy(), metav1.NewTime(now)
+	old, at := pod, metav1.NewTime(now)
+	pod = pod.DeepCopy()
 	pod.Status.Phase = corev1.PodSucceeded
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		podCondition(pod, corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: at})

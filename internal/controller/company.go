@@ -78,9 +78,16 @@ func companions(v *view, answer plan.Plan, expected places) company {
 // seats lists the nodes that are ordered or on their way, with what the plan
 // has on them.
 func seats(v *view, answer plan.Plan, expected places) []seat {
+	coming := map[string]string{} // nodes, and their claims
+	for i := range v.snapshot.Nodes {
+		n := &v.snapshot.Nodes[i]
+		if claim := v.claims[n.Name]; claim != "" && !n.Leaving && (n.InFlight || v.closed[n.Name]) {
+			coming[n.Name] = claim
+		}
+	}
 	on := map[string][]int{}
 	for i := range v.snapshot.Pods {
-		if node := v.snapshot.Pods[i].Node; node != "" {
+		if node := v.snapshot.Pods[i].Node; coming[node] != "" {
 			on[node] = append(on[node], i)
 		}
 	}
@@ -90,8 +97,8 @@ func seats(v *view, answer plan.Plan, expected places) []seat {
 	var out []seat
 	for i := range v.snapshot.Nodes {
 		n := &v.snapshot.Nodes[i]
-		claim := v.claims[n.Name]
-		if !n.InFlight && !v.closed[n.Name] || n.Leaving || claim == "" {
+		claim := coming[n.Name]
+		if claim == "" {
 			continue
 		}
 		s := seat{claim: claim, labels: n.Labels, taints: n.Taints, room: n.Allocatable, pods: on[n.Name]}

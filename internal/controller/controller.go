@@ -91,6 +91,9 @@ type Config struct {
 	// MetricsAddress and ProbeAddress are where /metrics and /healthz, /readyz are
 	// served, ":8080"; "" or "0" is nowhere.
 	MetricsAddress, ProbeAddress string
+	// Frugal has the process, which should be the controller's own, collect its
+	// garbage early.
+	Frugal bool
 	// Clock is the time; nil is the real one.
 	Clock clock.Clock
 	// Logger takes what is to be said; the zero value says nothing.
@@ -152,6 +155,9 @@ func Run(ctx context.Context, c Config) error {
 	book, err := bookOf(c.Region)
 	if err != nil {
 		return fmt.Errorf("load the book of instance types: %w", err)
+	}
+	if c.Frugal {
+		collect(reading)
 	}
 	ctx = c.Context(c.Settings.Context(log.IntoContext(ctx, c.Logger)))
 	m, err := newManager(c)
@@ -225,7 +231,7 @@ func assemble(ctx context.Context, m manager.Manager, c Config, book catalog.Boo
 	}
 	configs.OnChange(p.batch.Trigger)
 	stock.changed = p.batch.Trigger
-	b := &brain{provisioner: p, manager: m, clock: clk, ready: c.Ready}
+	b := &brain{provisioner: p, manager: m, clock: clk, ready: c.Ready, frugal: c.Frugal}
 	return b, b.watch(ctx, classesOf(provider))
 }
 

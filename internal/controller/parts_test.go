@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
@@ -304,5 +305,36 @@ func TestTheStoreKeepsUp(t *testing.T) {
 	s.Delete(p)
 	if s.pods.len() != 2 {
 		t.Errorf("%d pods are left, want 2", s.pods.len())
+	}
+}
+
+// What twenty thousand pods have in common is held once; what is a pod's own
+// stays its own.
+func TestPodsOfOneWorkloadShareWhatTheyHaveInCommon(t *testing.T) {
+	light := light()
+	var transform toolscache.TransformFunc
+	for o, by := range light {
+		if _, ok := o.(*corev1.Pod); ok {
+			transform = by.Transform
+		}
+	}
+	pod := func(name, node, cpu string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "a"}}}
+		p.Spec.NodeName, p.Spec.Tolerations = node, []corev1.Toleration{{Key: "nvidia.com/gpu"}}
+		p.Spec.Containers = []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "POD", Value: name}}}}
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu)}
+		got, err := transform(p)
+		must(t, err)
+		return got.(*corev1.Pod)
+	}
+	a, b, c := pod("a", "node-1", "1"), pod("b", "", "1"), pod("c", "node-1", "2")
+	if a.Name != "a" || b.Name != "b" || a.Spec.NodeName != "node-1" || b.Spec.NodeName != "" {
+		t.Errorf("pods are mixed up: %s on %q, %s on %q", a.Name, a.Spec.NodeName, b.Name, b.Spec.NodeName)
+	}
+	if &a.Spec.Containers[0] != &b.Spec.Containers[0] || &a.Spec.Tolerations[0] != &b.Spec.Tolerations[0] {
+		t.Error("equal pods share nothing")
+	}
+	if cpu := c.Spec.Containers[0].Resources.Requests["cpu"]; cpu.String() != "2" {
+		t.Errorf("a pod that asks for 2 processors has %s", cpu.String())
 	}
 }

@@ -109,10 +109,13 @@ func (o *observer) refit(w wares, installed *cloud.Installation) {
 // node's name.
 func (o *observer) nodes(v *view) (nodes []model.Node, claims []intake.Claim) {
 	s := o.store
-	byID, byName := map[string]*claimEntry{}, map[string]*claimEntry{}
+	byID, byName := make(map[string]*claimEntry, s.claims.len()), make(map[string]*claimEntry, s.claims.len())
 	unaware := map[string]bool{} // names of claims that know of no instance yet
+	nodes, claims = make([]model.Node, 0, s.nodes.len()+s.claims.len()), make([]intake.Claim, 0, s.claims.len())
 	s.claims.each(func(c *claimEntry) {
-		unaware[c.object.Name] = c.object.Status.ProviderID == "" && c.object.Status.NodeName == ""
+		if c.object.Status.ProviderID == "" && c.object.Status.NodeName == "" {
+			unaware[c.object.Name] = true
+		}
 		if id := c.object.Status.ProviderID; id != "" {
 			byID[id] = c
 		}
@@ -120,7 +123,7 @@ func (o *observer) nodes(v *view) (nodes []model.Node, claims []intake.Claim) {
 			byName[name] = c
 		}
 	})
-	arrived := map[*claimEntry]bool{}
+	arrived := make(map[*claimEntry]bool, s.claims.len())
 	s.nodes.each(func(n *nodeEntry) {
 		c := byID[n.object.Spec.ProviderID]
 		if c == nil {

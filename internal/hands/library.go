@@ -124,8 +124,8 @@ func (l *library) disruption(ctx context.Context, spending *cost.ClusterCost) []
 	methods := disruption.NewMethods(ctx, l.Clock, l.cluster, l.client, simulator, l.provider, l.Recorder, queue)
 	out := []controller.Controller{
 		queue,
-		disruption.NewController(ctx, l.Clock, l.client, simulator, l.provider, l.Recorder, l.cluster, queue, spending,
-			disruption.WithMethods(priceAll(methods, l.provider, l.Recorder)...)),
+		paced{disruption.NewController(ctx, l.Clock, l.client, simulator, l.provider, l.Recorder, l.cluster, queue, spending,
+			disruption.WithMethods(priceAll(methods, l.provider, l.Recorder)...))},
 	}
 	if l.Settings.StaticPools {
 		out = append(out,

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 
 	"github.com/kerfdev/kerf/internal/cloud"
@@ -170,7 +169,7 @@ func TestDriftOfASlicedNode(t *testing.T) {
 	sliced(t, w)
 	l, ctx := w.library(Settings{})
 	for _, c := range l.controllers(ctx) {
-		if d, ok := c.(*disruption.Controller); ok {
+		if d, ok := c.(paced); ok {
 			if _, err := d.Reconcile(ctx); err != nil {
 				t.Fatal(err)
 			}

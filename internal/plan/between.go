@@ -132,13 +132,16 @@ type region struct {
 
 func (c *checker) census() *census {
 	out := &census{ids: map[breed]int{}, at: make([][]tenants, len(c.spots)), crowds: map[string]crowd{}, regions: map[string][]region{}}
+	here := map[int]int{}
+	var pods []int
 	for s := range c.spots {
 		sp := &c.spots[s]
 		if sp.gone {
 			continue
 		}
-		here := map[int]int{}
-		for k, i := range slices.Concat(sp.stays, sp.new) {
+		clear(here)
+		pods = append(append(pods[:0], sp.stays...), sp.new...)
+		for k, i := range pods {
 			id := out.id(breed{c.s.Pods[i].Spec, c.s.Pods[i].Namespace}, i)
 			at, ok := here[id]
 			if !ok {

@@ -79,6 +79,7 @@ func newChecker(s *model.Snapshot, p *Plan) *checker {
 	for i := range s.Pools {
 		c.pools[s.Pools[i].Name] = &s.Pools[i]
 	}
+	c.spots = make([]spot, 0, len(s.Nodes)+len(p.Launches))
 	for i := range s.Nodes {
 		c.spots = append(c.spots, c.nodeSpot(&s.Nodes[i]))
 	}

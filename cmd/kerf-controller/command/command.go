@@ -186,7 +186,7 @@ func (c *command) logger(out io.Writer) logr.Logger {
 }
 
 func (c *command) run(ctx context.Context, out io.Writer) error {
-	c.config.Logger = c.logger(out)
+	c.config.Logger, c.config.Frugal = c.logger(out), true
 	log.SetLogger(c.config.Logger)
 	rest, err := live.Where{Kubeconfig: c.kubeconfig, Context: c.context}.Config()
 	if errors.Is(err, live.ErrNoCluster) {
