@@ -142,7 +142,7 @@ func families(bound map[*model.PodSpec]specs, homes map[*model.PodSpec]map[strin
 			}
 		}
 	}
-	last := 0
+	last, joined := 0, map[*model.PodSpec]bool{}
 	var join func(claim string)
 	join = func(claim string) {
 		if out[claim] != 0 {
@@ -151,6 +151,10 @@ func families(bound map[*model.PodSpec]specs, homes map[*model.PodSpec]map[strin
 		out[claim] = last
 		for _, spec := range on[claim] {
 			for _, other := range bound[spec] {
+				if joined[other] {
+					continue
+				}
+				joined[other] = true
 				for next := range homes[other] {
 					join(next)
 				}

@@ -39,7 +39,7 @@ func lightAny(o any) (any, error) {
 	return o, nil
 }
 
-// Alike has pods of one workload share what they have in common, which is nearly
+// An alike has pods of one workload share what they have in common, which is nearly
 // all that is kept of them.
 type alike struct {
 	mu    sync.Mutex

@@ -28,10 +28,9 @@ const together = 2
 
 // Of random clusters, KERF_CLUSTERS of them, each planned for twice: every pod
 // that Kerf places is bound by the real scheduler, and the pods that it refuses
-// are the ones left. No node should be ordered but those of the plan. Nothing but
-// nominations tells the scheduler of the plan, though, and it may be quicker than
-// one, which happens to one node of several hundred. The log names the pods; more
-// than one node in fifty is a failure.
+// are the ones left, and no node is ordered but those of the plan. Nothing but
+// nominations tells the scheduler of the plan, and it may be quicker than one, the
+// more so on a busy machine: the log names the pods.
 func TestTheSchedulerAgreesWithThePlan(t *testing.T) {
 	clusters := number(t, "KERF_CLUSTERS", 10)
 	first := number(t, "KERF_CLUSTER", 1)
@@ -44,7 +43,7 @@ func TestTheSchedulerAgreesWithThePlan(t *testing.T) {
 		})
 	}
 	t.Logf("%d nodes were planned, and %d more ordered for pods whose place others took", planned, more)
-	if more*50 > planned {
+	if more > 0 {
 		t.Error("the scheduler does not keep to the plan")
 	}
 }
